@@ -14,6 +14,7 @@ from terradask_stacks.settings import (
     EgressRule,
     EnvironmentSettings,
     IngressRule,
+    OfferSettings,
     Waiver,
     WorkerGroupSettings,
 )
@@ -21,6 +22,7 @@ from terradask_stacks.settings.budgets import BudgetSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.limits import LimitSettings
 from terradask_stacks.settings.mounts import MountSettings
+from terradask_stacks.settings.offers import OFFER_KEYS
 from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
 from terradask_stacks.starter_file import default_of, sections, toml_text, topics_of
 
@@ -86,12 +88,23 @@ max_workers = 10
 """
 
 
+_OFFERS = """\
+## `[offers.NAME]`
+
+An offer ([Offers](offers.md)): saved settings of clusters, and what their users may choose. Its
+table takes every setting of `[cluster]` but `offer`; settings that it leaves out are as in
+`[cluster]` of the same file, except `max_workers`, which is then the most that `n_workers` allows.
+Besides, it takes:
+"""
+
+
 def settings_markdown() -> str:
     """Return ``docs/settings.md``."""
     parts = [_INTRODUCTION]
     for section, model in sections():
         parts.append(f"## `[{section}]`\n\n{_summary(model)}\n\n{_tables(model)}")
     parts.append(_DECLARED)
+    parts.append(f"{_OFFERS}\n{_table(OfferSettings, OFFER_KEYS)}")
     for title, model in _TABLES.items():
         parts.append(f"## {title}\n\n{_summary(model)}\n\n{_tables(model)}")
     return "\n".join(parts)

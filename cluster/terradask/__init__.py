@@ -17,6 +17,8 @@ Jobs: commands on a cluster's hosts
     Job, JobRecord, JobTask, JobOutput
 Instance types and prices
     list_instance_types, InstanceType, PricedInstanceType, Gpus
+Offers: saved settings with bounds
+    offers, and the Offers and Offer that it returns
 Options for all clusters
     set_backend_options, BackendOptionsChange
 Modules
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
+    from terradask._workspace.offers import Offer, Offers, offers
     from terradask._workspace.workspace import Workspace
 
 __all__ = [
@@ -72,12 +75,15 @@ __all__ = [
     "JobRecord",
     "JobTask",
     "LiveView",
+    "Offer",
+    "Offers",
     "Plan",
     "PricedInstanceType",
     "Workspace",
     "__version__",
     "function",
     "list_instance_types",
+    "offers",
     "set_backend_options",
 ]
 
@@ -99,11 +105,14 @@ _HOMES = {
     "JobRecord": "terradask_host.jobs",
     "JobTask": "terradask_host.rules.job_tasks",
     "LiveView": "terradask._observe.live_view",
+    "Offer": "terradask._workspace.offers",
+    "Offers": "terradask._workspace.offers",
     "Plan": "terradask._plans.saved",
     "PricedInstanceType": "terradask._catalog.instance_types.listing",
     "Workspace": "terradask._workspace.workspace",
     "function": "terradask._dask.functions.function",
     "list_instance_types": "terradask._workspace.instance_types",
+    "offers": "terradask._workspace.offers",
     "set_backend_options": "terradask._workspace.backend_options",
 }
 

@@ -9,6 +9,9 @@ WORKSPACE_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"
 #: Reserved: this workspace's bucket would be that of the networks' states.
 RESERVED_WORKSPACE = "state"
 CLUSTER_PATTERN = r"^[a-z][a-z0-9-]{0,31}$"
+#: Of an offer: behind `OFFER_STACK_PREFIX` it names a stack.
+OFFER_PATTERN = r"^[a-z][a-z0-9-]{0,25}$"
+OFFER_STACK_PREFIX = "offer-"
 
 #: Name of the network's stack; no cluster may take it.
 NETWORK_STACK = "network"

@@ -61,7 +61,7 @@ def findings_of(
 
 def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> Finding:
     context = detail.get("ctx", {})
-    where = _where(detail["loc"], origins)
+    where = place_of(detail["loc"], origins)
     kind = detail["type"]
     if kind == "terradask":
         return Finding(
@@ -103,7 +103,8 @@ def _described(model: type[BaseModel], location: Sequence[int | str]) -> str | N
     )
 
 
-def _where(location: Sequence[int | str], origins: Mapping[str, str]) -> str:
+def place_of(location: Sequence[int | str], origins: Mapping[str, str]) -> str:
+    """Return a value's origin: its own, or that of the nearest known table."""
     if not location:
         return "settings"
     names = [str(part) for part in location if part != "[key]"]

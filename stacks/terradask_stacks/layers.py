@@ -11,9 +11,15 @@ from pydantic.fields import FieldInfo
 
 from terradask_stacks.errors import Finding
 from terradask_stacks.findings import nearest
-from terradask_stacks.settings import ClusterSettings, EnvironmentSettings, Settings
+from terradask_stacks.settings import (
+    ClusterSettings,
+    EnvironmentSettings,
+    OfferSettings,
+    Settings,
+)
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.hardware import EXCLUDED_BY, EXCLUDED_BY_IN_GROUP
+from terradask_stacks.settings.offers import OFFER_KEYS, UNSET_MAX_WORKERS
 
 PREFIX = "TERRADASK_"
 _RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
@@ -21,9 +27,13 @@ _RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
 #: The section of declared clusters: a table of tables, each with the settings of ``[cluster]``.
 DECLARED = "clusters"
 
+#: The section of offers: tables with settings of ``[cluster]``, and keys of their own.
+OFFERS = "offers"
+
 #: Sections that are tables of tables -> the settings of each.
 TABLES: dict[str, type[Section]] = {
     DECLARED: ClusterSettings,
+    OFFERS: OfferSettings,
     "environments": EnvironmentSettings,
 }
 
@@ -40,6 +50,8 @@ class Layers:
     """Values of settings, the later over the earlier.
 
     A declared cluster is ``[cluster]`` without arguments, then its own table, then the arguments.
+    An offer is the ``[cluster]`` below `begin_choices`, then its own table. A cluster of an offer
+    is that offer, then the ``[cluster]`` above `begin_choices`, its own table, and the arguments.
 
     Parameters
     ----------
@@ -54,6 +66,18 @@ class Layers:
         self._values: dict[str, dict[str, Any]] = {}
         self._declared: dict[str, dict[str, Any]] = {}
         self._above: dict[str, Any] = {}
+        self._below_offers: dict[str, Any] = {}
+        self._chosen: dict[str, Any] | None = None
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The settings of ``[cluster]`` that are arguments of a call."""
+        return frozenset(self._above)
+
+    def begin_choices(self) -> None:
+        """Let what is added from now on to ``[cluster]`` be a choice, for clusters of an offer."""
+        self._below_offers = dict(self._values.get("cluster", {}))
+        self._chosen = {}
 
     def values(self) -> dict[str, Any]:
         """Return the merged layers, for `Settings`; afterwards the origins of declared clusters are
@@ -62,17 +86,63 @@ class Layers:
         values: dict[str, Any] = {
             section: dict(content) for section, content in self._values.items()
         }
+        below = self._values.get("cluster", {})
+        bases = self._offers(values)
         if self._declared:
-            below = self._values.get("cluster", {})
+            # A declared cluster has the offer that its table names.
+            above = {key: value for key, value in self._above.items() if key != "offer"}
             values[DECLARED] = {
-                name: _merged(_merged(below, own), self._above)
-                for name, own in self._declared.items()
+                name: self._cluster(bases, own, above) for name, own in self._declared.items()
             }
             for name, own in self._declared.items():
                 self._inherit_origins(name, own)
-        if self._above:
-            values["cluster"] = _merged(values.get("cluster", {}), self._above)
+        if self._above or below:
+            values["cluster"] = self._cluster(bases, self._above)
         return values
+
+    def _offers(self, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Put offers into the form of their model; return their clusters' settings, by name."""
+        below = {key: value for key, value in self._below_offers.items() if key != "offer"}
+        bases: dict[str, dict[str, Any]] = {}
+        for name, own in values.get(OFFERS, {}).items():
+            fixed = {key: value for key, value in own.items() if key not in OFFER_KEYS}
+            bases[name] = _merged(below, fixed)
+            choose = own.get("choose")
+            if "max_workers" not in fixed and not (
+                isinstance(choose, Mapping) and "max_workers" in choose
+            ):
+                bases[name]["max_workers"] = UNSET_MAX_WORKERS
+            values[OFFERS][name] = {
+                **{key: own[key] for key in OFFER_KEYS if key in own},
+                "cluster": bases[name],
+                "fixed": sorted(fixed),
+            }
+            for setting, origin in list(self.origins.items()):
+                section, _, key = setting.partition(".")
+                of_offer = setting.removeprefix(f"{OFFERS}.{name}.")
+                if of_offer != setting and of_offer.partition(".")[0] in fixed:
+                    self.origins[f"{OFFERS}.{name}.cluster.{of_offer}"] = origin
+                elif section == "cluster" and key.partition(".")[0] not in fixed:
+                    self.origins.setdefault(f"{OFFERS}.{name}.cluster.{key}", origin)
+        return bases
+
+    def _cluster(
+        self, bases: Mapping[str, Mapping[str, Any]], *layers: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Lay the layers of one cluster over ``[cluster]``, or over the offer that they name."""
+        below = self._values.get("cluster", {})
+        offer = next(
+            (layer["offer"] for layer in (*layers[::-1], below) if layer.get("offer")), None
+        )
+        base = bases.get(offer) if isinstance(offer, str) else None
+        if base is not None:
+            # The offer's is known once its bounds are read.
+            below = {**base, "offer": offer, "max_workers": UNSET_MAX_WORKERS}
+            layers = (self._chosen or {}, *layers)
+        result = dict(below)
+        for layer in layers:
+            result = _merged(result, layer)
+        return result
 
     def add(
         self, layer: Mapping[str, Any], origin: Origin, *, above_declared: bool = False
@@ -117,6 +187,9 @@ class Layers:
                 _take_back(target, content, _EXCLUDED_BY)
                 for key, value in content.items():
                     self._set(target, section, key, value, origin)
+                if section == "cluster" and self._chosen is not None and not above_declared:
+                    known = {key: value for key, value in content.items() if key in target}
+                    self._chosen = _merged(self._chosen, known)
 
     def add_environment(self, environ: Mapping[str, str]) -> None:
         """Lay ``TERRADASK_<SECTION>__<KEY>`` variables over the earlier values."""
@@ -194,7 +267,7 @@ class Layers:
         )
         self.origins[name] = origin(name)
         if isinstance(value, Mapping):
-            tables = key == _GROUPS
+            tables = key in (_GROUPS, "choose")
             self.origins.update(
                 {f"{name}.{item}": origin(f"{name}.{item}" if tables else name) for item in value}
             )
@@ -273,9 +346,12 @@ def _sections() -> list[str]:
 
 
 def _fields_of(section: str) -> dict[str, FieldInfo]:
-    table = TABLES.get(section.partition(".")[0])
-    if table is not None:
-        return table.model_fields
+    kind = section.partition(".")[0]
+    if kind == OFFERS:
+        own = {key: OfferSettings.model_fields[key] for key in OFFER_KEYS}
+        return {**own, **{k: v for k, v in ClusterSettings.model_fields.items() if k != "offer"}}
+    if kind in TABLES:
+        return TABLES[kind].model_fields
     model: Any = Settings.model_fields[section].annotation
     fields: dict[str, FieldInfo] = model.model_fields
     return fields
@@ -315,16 +391,16 @@ def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
             return content
         written = {plain(key): value for key, value in content.items()}
         groups = written.get(_GROUPS)
-        return (
-            {**written, _GROUPS: {name: table(own) for name, own in groups.items()}}
-            if isinstance(groups, Mapping)
-            else written
-        )
+        if isinstance(groups, Mapping):
+            written[_GROUPS] = {name: table(own) for name, own in groups.items()}
+        if isinstance(written.get("choose"), Mapping):
+            written["choose"] = table(written["choose"])
+        return written
 
     return {
-        # Names of declared clusters may have hyphens, and keep them.
+        # Names of declared clusters and offers may have hyphens, and keep them.
         plain(section): {name: table(own) for name, own in content.items()}
-        if plain(section) == DECLARED and isinstance(content, Mapping)
+        if plain(section) in (DECLARED, OFFERS) and isinstance(content, Mapping)
         else table(content)
         for section, content in config.items()
     }

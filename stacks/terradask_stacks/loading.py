@@ -108,6 +108,7 @@ def load_settings(
     layers.add(options, lambda name: f"terradask.backend-options ({name}) in Dask's configuration")
     if found is not None:
         _add_file(layers, _read_toml(found), found)
+    layers.begin_choices()
     layers.add(config, lambda name: f"terradask.{name} in Dask's configuration")
     layers.add_environment(environ)
     layers.add(
@@ -162,6 +163,7 @@ def settings_in(text: str, path: Path) -> Settings:
     """
     layers = Layers()
     _add_file(layers, _parsed(text, path), path)
+    layers.begin_choices()
     return _validated(layers)
 
 
@@ -241,6 +243,13 @@ def _validated(layers: Layers) -> Settings:
         settings = Settings.model_validate(layers.values())
     except ValidationError as error:
         layers.findings.extend(findings_of(error, model=Settings, origins=layers.origins))
+    else:
+        if settings.has_offers:
+            # Most settings have none.
+            from terradask_stacks.offers import with_offers
+
+            settings, wrong = with_offers(settings, layers.origins, layers.arguments)
+            layers.findings.extend(wrong)
     if layers.findings:
         raise SettingsError(layers.findings)
     return settings

@@ -7,6 +7,9 @@ from __future__ import annotations
 #: Workers to start with, where ``n_workers`` isn't set.
 DEFAULT_WORKERS = 4
 
+#: Bounds of a cluster without ``n_workers``.
+USUAL_BOUNDS = (DEFAULT_WORKERS, 20)
+
 #: A number of workers, or ``[minimum, maximum]``; None if unset.
 NWorkers = int | list[int] | None
 

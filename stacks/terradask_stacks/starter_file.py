@@ -73,6 +73,7 @@ _EXAMPLES: dict[str, str] = {
     "limits.each_team": "{ hourly_usd = 25 }",
     "limits.owners": '{ "arn:aws:iam::123456789012:user/ada" = { gpus = 8 } }',
     "limits.teams": "{ research = { gpus = 16 } }",
+    "cluster.offer": '"gpu-small"',
     "cluster.worker_vm_types": '["m6i.xlarge", "m5.xlarge"]',
     "cluster.worker_cpu": "[4, 8]",
     "cluster.worker_memory": '"32 GiB"',
@@ -125,6 +126,15 @@ _DECLARED_EXAMPLE = """\
 #
 # [clusters.etl]
 # max_workers = 50
+#
+# An offer: saved settings, and what users may choose; Cluster(offer="small", n_workers=8).
+#
+# [offers.small]
+# worker_cpu = 4
+# n_workers = 2
+#
+# [offers.small.choose]
+# n_workers = { min = 1, max = 8 }
 #
 # An environment that clusters share: software = "team", after `terradask env create team`.
 #

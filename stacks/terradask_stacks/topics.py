@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 #: Topic -> arguments of ``Cluster`` and settings of ``[cluster]``; most are both.
 CLUSTER_TOPICS: Mapping[str, tuple[str, ...]] = {
-    "Name and workspace": ("name", "region", "settings", "create", "attach"),
+    "Name and workspace": ("name", "offer", "region", "settings", "create", "attach"),
     "Workers and scaling": (
         "n_workers",
         "max_workers",

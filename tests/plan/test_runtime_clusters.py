@@ -11,12 +11,13 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import boto3
 import pytest
 
-from terradask import Workspace
+from terradask import Plan, Workspace
 from terradask._common.progress import (
     Message,
     PhaseFinished,
@@ -223,6 +224,43 @@ def test_network_of_another_format_is_refused_by_the_stack_itself(workspace: Wor
     assert "terradask apply network" in " ".join(
         diagnostic.detail for diagnostic in refused.value.diagnostics
     )
+
+
+OFFERS = """
+[offers.small]
+worker_vm_types = ["m6i.xlarge"]
+n_workers = 1
+[offers.small.choose]
+worker_vm_types = ["m6i.xlarge", "m6i.2xlarge"]
+n_workers = { min = 1, max = 3 }
+spot_policy = ["on-demand", "spot"]
+"""
+
+
+def test_an_offer_is_planned_at_its_bounds(workspace: Workspace, machine: Callable[[str], Path]):
+    folder = machine("offers")
+    (folder / "terradask.toml").write_text(f"{SETTINGS}{OFFERS}")
+    offering = Workspace.load(folder)
+    largest, usual = offering.plan_offer("small"), offering.plan_cluster("one", offer="small")
+
+    def price(plan: Plan) -> tuple[Decimal, Decimal]:
+        cost = offering.report(plan).cost
+        assert cost is not None
+        return cost.desired_hourly_usd, cost.maximum_hourly_usd
+
+    assert largest.stack == "offer-small"
+    # Three of the dearer type, also to start with; a cluster that chooses nothing has one.
+    assert price(largest)[0] == price(largest)[1] > price(usual)[1] > price(usual)[0]
+    for plan, types in (largest, ["m6i.xlarge", "m6i.2xlarge"]), (usual, ["m6i.xlarge"]):
+        (group,) = (c for c in plan.summary.changes if c.address.endswith(".workers"))
+        assert {a.path: a.after for a in group.attributes}["max_size"] == 3
+        text = str(group.attributes)
+        assert [one for one in ("m6i.xlarge", "m6i.2xlarge") if one in text] == types
+    with pytest.raises(SettingsError, match="allowed: 1 to 3"):
+        offering.plan_cluster("one", offer="small", n_workers=4)
+    with pytest.raises(InvalidInput, match="no such offer"):
+        offering.plan_offer("large")
+    assert groups() == []
 
 
 def test_cluster_from_plan_to_nothing(

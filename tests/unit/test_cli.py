@@ -106,6 +106,7 @@ def test_the_promised_commands_exist() -> None:
         "env create",
         "env build",
         "limits",
+        "offers",
         "env list",
         "env inspect",
         "env delete",
@@ -337,7 +338,9 @@ def test_init_writes_settings_that_load(nowhere: Path) -> None:
     done = in_this_process("init")
     assert (done.returncode, done.stdout) == (0, "terradask.toml\n")
     text = (nowhere / "terradask.toml").read_text()
-    assert set(tomllib.loads(text)) == set(Settings.model_fields) - {"clusters", "environments"}
+    assert set(tomllib.loads(text)) == (
+        set(Settings.model_fields) - {"clusters", "environments", "offers"}
+    )
     loaded = load_settings(nowhere, environ={})
     assert loaded.path == nowhere / "terradask.toml"
     assert not loaded.origins
@@ -399,6 +402,11 @@ def test_the_shell_completes_commands_options_and_stacks(nowhere: Path) -> None:
     assert _completed("terradask -C prod stop ") == {"reports"}
     (nowhere / "terradask.toml").write_text("[environments.team]\n")
     assert _completed("terradask env build ") == {"default", "team"}
+    (nowhere / "terradask.toml").write_text("[offers.small]\n[offers.gpu]\n")
+    (nowhere / "cdktf.out/stacks/offer-small").mkdir()
+    for asked in ("plan --offer ", "apply --offer ", "run --offer ", "offers "):
+        assert _completed(f"terradask {asked}") == {"small", "gpu"}
+    assert _completed("terradask plan ") == {"network", "etl", "nightly"}
     (nowhere / "terradask.toml").write_text("environments = 3\n")
     assert _completed("terradask env build ") == {"default"}
 

@@ -79,7 +79,7 @@ def test_help_shows_each_argument_of_a_cluster_in_a_line() -> None:
         line.strip(" |") for line in pydoc.plain(pydoc.render_doc(terradask.Cluster)).splitlines()
     ]
     listed = shown[shown.index("Cluster(") + 1 : shown.index(")")]
-    assert listed[:3] == ["name: str | None = None,", "*,", "region: str | None = None,"]
+    assert listed[:3] == ["name: str | None = None,", "*,", "offer: str | None = None,"]
     assert "connect: Literal['public', 'private', 'ssm'] | None = None," in listed
     names = [line.partition(":")[0] for line in listed if line != "*,"]
     assert names == list(inspect.signature(terradask.Cluster).parameters)

@@ -8,16 +8,13 @@ from terradask._observe.documents import Descriptor
 from terradask.errors import InvalidInput
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
-from terradask_stacks.numbers import DEFAULT_WORKERS, bounds_of, first_of
+from terradask_stacks.numbers import DEFAULT_WORKERS, USUAL_BOUNDS, bounds_of, first_of
 
 if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings
 
 #: Most workers of a group that adapts without a given maximum.
 DEFAULT_MAXIMUM = 200
-
-#: Bounds of a cluster without `n_workers`.
-USUAL_BOUNDS = (DEFAULT_WORKERS, 20)
 
 
 def numbers_at_start(descriptor: Descriptor, settings: ClusterSettings) -> dict[str, int]:
@@ -69,10 +66,15 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             if named
             else ("", f"clusters.{cluster}")
         )
+        offer = descriptor.cluster_settings.offer
         raise InvalidInput(
             f"Cluster {cluster!r} can't have {n} workers{where}.",
             given=n,
-            allowed=f"0 to {most}, its max_workers",
-            advice="request fewer, or create a cluster with a larger max_workers; for a declared "
+            allowed=f"0 to {most}, its max_workers"
+            + ("" if offer is None else f", by the offer {offer!r}"),
+            advice="request fewer, or create a cluster of another offer; `terradask offers` lists "
+            "them"
+            if offer is not None
+            else "request fewer, or create a cluster with a larger max_workers; for a declared "
             f"one, set it in [{table}] and run: terradask apply {cluster}",
         )

@@ -54,6 +54,9 @@ class ClusterArguments:
 
     name
         Name of the cluster. By default generated.
+    offer
+        Offer whose settings the cluster has, a table of ``[offers]``; other arguments must be
+        within its choices. `terradask.offers` shows them. By default that of the settings, or none.
     region
         AWS region. By default that of the settings.
     settings
@@ -398,6 +401,7 @@ class ClusterArguments:
     # Name and workspace
     name: str | None = None
     _: KW_ONLY
+    offer: str | None = field(default=None, metadata=STRUCTURE)
     region: str | None = None
     settings: str | Path | None = None
     create: bool | None = None

@@ -4,7 +4,7 @@ the arguments match it. No calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._clusters.snapshot import Found
@@ -14,9 +14,10 @@ from terradask.errors import (
     ClusterStopped,
     InvalidInput,
 )
+from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
-    from terradask_stacks.settings import ClusterSettings
+    from terradask_stacks.settings import ClusterSettings, Settings
 
 Decision = Literal["deploy", "start", "attach"]
 
@@ -90,6 +91,20 @@ def decide(name: str, found: Found, *, create: bool | None, attach: bool | None)
             advice=f"terradask start {name}, or Cluster(name={name!r})",
         )
     return "start"
+
+
+def check_offer(settings: Settings, cluster: ClusterSettings, given: Iterable[str]) -> None:
+    """Check arguments for a deployed cluster against its offer, if the settings have that one.
+
+    Raises `SettingsError`.
+    """
+    offer = settings.offers.get(cluster.offer or "")
+    if cluster.offer is None or offer is None:
+        return
+    from terradask_stacks.offers import beyond
+
+    if found := beyond(cluster.offer, offer, cluster, given, lambda name: f"argument {name}"):
+        raise SettingsError(tuple(found.values()))
 
 
 def structure_given(settings: ClusterSettings, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from terradask._dask.connectivity import (
 )
 from terradask._dask.decision import (
     Decision,
+    check_offer,
     check_same_structure,
     closing_error,
     decide,
@@ -208,6 +209,8 @@ class Provisioner:
             self._request = replace(request, given=given)
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
+        # Before any call to AWS.
+        requested = workspace.settings.cluster_named(request.name)
         # The bucket's name needs the account: clients are created during that call.
         begun: list[Callable[[], Any]] = [lambda: _deployment(workspace, request.name)]
         begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
@@ -226,7 +229,6 @@ class Provisioner:
                 workspace.destroy_cluster(request.name)
             deployment = made.deployment = workspace.deployment(request.name)
             found = deployment.snapshot(workspace.baseline)
-        requested = workspace.settings.cluster_named(request.name)
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
@@ -247,6 +249,7 @@ class Provisioner:
             )
         own = {name: getattr(requested, name) for name in client_settings(request.given, requested)}
         settings = deployed.model_copy(update=own)
+        check_offer(workspace.settings, settings, own)
         launch = Launch(
             request,
             settings,

@@ -71,6 +71,8 @@ class DeploymentStatus:
         Reports of the run's hosts.
     max_workers
         Most workers that the cluster may have.
+    offer
+        The offer that it was made with; None without one.
     ended
         When and why the run ended by itself, or is about to; None if it is active, or no reason was
         reported.
@@ -96,6 +98,7 @@ class DeploymentStatus:
     groups: Mapping[str, Mapping[str, int]]
     hosts: tuple[HostReport, ...]
     max_workers: int
+    offer: str | None = None
     ended: Ended | None = None
     ssh_command: str | None = None
     adapting: Mapping[str, ScalingPolicy] = field(default_factory=dict)
@@ -233,6 +236,7 @@ def status_of(
         },
         hosts=hosts,
         max_workers=descriptor.max_workers,
+        offer=settings.offer,
         ended=ended_by_itself(run, scheduler),
         ssh_command=_ssh_command(settings, groups.get(SCHEDULER_GROUP)),
         adapting=(scheduler.scaling if scheduler is not None else None) or {},

@@ -15,7 +15,7 @@ from terradask._terraform.platforms import check_platform
 from terradask._workspace.context import configuration_of
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineError, TerradaskError, TerraformCancelled
-from terradask_modules.names import NETWORK_STACK
+from terradask_modules.names import NETWORK_STACK, OFFER_STACK_PREFIX
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from terradask._synthesis.answers import HardwareExplanation
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.offers import Offers
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -257,6 +258,37 @@ class Planner:
         return self._plan_cluster(
             name, cluster_overrides, destroy=destroy, refresh=refresh, out=out
         )
+
+    def plan_offer(self, name: str, *, refresh: bool = False) -> Plan:
+        """Plan the largest cluster of an offer, for a review: its stack's name is ``offer-NAME``.
+        Nothing in AWS changes.
+
+        Parameters
+        ----------
+        name
+            The offer's name.
+        refresh
+            Whether to choose zone and instance types again, as for `plan_cluster`.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such offer.
+        QuotaExceeded
+            If such a cluster would exceed AWS's quotas or the workspace's limits.
+        TerradaskError
+            As `plan_cluster` does.
+        """
+        largest = self.offers.named(name).largest
+        overrides = {"offer": name, **largest}
+        return self._plan_cluster(f"{OFFER_STACK_PREFIX}{name}", overrides, refresh=refresh)
+
+    @property
+    def offers(self) -> Offers:
+        """The offers of the settings: a mapping of name -> `Offer`."""
+        from terradask._workspace.offers import find_offers
+
+        return find_offers(self._context.settings)
 
     def plan_launch(self, name: str, *, refresh: bool = False) -> Plan:
         """Plan one cluster to be started right after its apply: also check quotas against what runs

@@ -46,8 +46,8 @@ class Workspace(Planner):
     Place
         `region`, `account_id`, `bucket`, `aws`
     Plan
-        `plan`, `plan_network`, `plan_cluster`, `plan_launch`, `explain`, `report`, `open_plan`,
-        `open_plans`, `drift`, `synth`, `accept_older_state`
+        `plan`, `plan_network`, `plan_cluster`, `plan_launch`, `plan_offer`, `offers`, `explain`,
+        `report`, `open_plan`, `open_plans`, `drift`, `synth`, `accept_older_state`
     Apply and destroy
         `apply`, `destroy_cluster`, `destroy_network`, `note_applied`, `cancel`
     Clusters

@@ -110,6 +110,7 @@ def _change_folder(
         "iam": "terradask.cli._iam:iam",
         "quotas": "terradask.cli._types:quotas",
         "limits": "terradask.cli._limits:limits",
+        "offers": "terradask.cli._offers:offers",
         "types": "terradask.cli._types:types",
         "software": "terradask.cli._software:software",
         "env": "terradask.cli._env:env",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask.cli._completion import complete_stack
+from terradask.cli._completion import complete_stack, offer_option
 from terradask.cli._deployments import scheduler_address, started_run
 from terradask.cli._invocation import (
     answer,
@@ -48,9 +48,10 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
     type=click.Path(exists=True, path_type=Path),
     help="Apply the plans in this folder; the same as naming it.",
 )
+@offer_option
 @flag("--start", help="Start the applied clusters afterwards.")
 @asking_options
-def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:
+def apply(what: tuple[str, ...], saved: Path | None, offer: str | None, start: bool) -> None:
     """Apply the plans that `terradask plan --out DIR` saved, or plan each STACK, show the plan,
     ask, and apply exactly that plan.
 
@@ -60,9 +61,11 @@ def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:
     declared cluster. Clusters are deployed stopped.
     """
     folder, stacks = _targets(what, saved)
+    if offer is not None and folder is None and not stacks:
+        raise click.UsageError("--offer needs the name of a cluster.")
     check_answerable("apply")
     progress = ProgressLines()
-    workspace = load_workspace(progress=progress)
+    workspace = load_workspace(progress=progress, offer=offer)
     applied: list[PlanReport] = []
     clusters: list[str] = []
     if current().yes:

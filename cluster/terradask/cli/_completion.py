@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from terradask.cli._invocation import FOLDER
+from terradask_modules.names import OFFER_STACK_PREFIX
 
 
 @click.command(short_help="Print the shell's completion script")
@@ -31,7 +32,11 @@ def complete_stack(
 ) -> list[CompletionItem]:
     """Complete a locally declared or synthesised stack, without a call to AWS."""
     stacks = (_folder(ctx) / "cdktf.out/stacks").glob("*")
-    synthesised = {path.name for path in stacks if path.is_dir()}
+    synthesised = {
+        path.name
+        for path in stacks
+        if path.is_dir() and not path.name.startswith(OFFER_STACK_PREFIX)
+    }
     return complete_declared(ctx, "clusters", {"network", *synthesised}, incomplete)
 
 
@@ -41,6 +46,21 @@ def complete_cluster(
     """Complete the name of a cluster, like :func:`complete_stack`."""
     return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
 
+
+def complete_offer(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the name of an offer in terradask.toml."""
+    return complete_declared(ctx, "offers", set(), incomplete)
+
+
+#: Adds ``--offer``.
+offer_option = click.option(
+    "--offer",
+    metavar="NAME",
+    shell_complete=complete_offer,
+    help="Offer whose settings the cluster has, of section [offers].",
+)
 
 cluster_argument = click.argument("name", shell_complete=complete_cluster)
 

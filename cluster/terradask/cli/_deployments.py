@@ -94,13 +94,18 @@ def list_deployments(all_workspaces: bool) -> None:
     rows += [
         [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
     ]
+    offers = {one.name: one.status.offer for one in found if one.status and one.status.offer}
+    heads = list(_HEADS)
+    if offers:
+        heads.append("offer")
+        rows = [[*row, offers.get(str(row[1]))] for row in rows]
     first = 0 if all_workspaces else 1
     answer(
         [
             *(one.as_dict() for one in found),
             *({"name": name, "state": "declared"} for name in declared),
         ],
-        table(_HEADS[first:], [row[first:] for row in rows]) if rows else None,
+        table(heads[first:], [row[first:] for row in rows]) if rows else None,
         otherwise="no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) "
         "in Python",
     )
@@ -196,6 +201,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("deployed", _when(one.deployed_at)),
         ("since", _when(status.started_at)),
         ("owner", status.owner),
+        ("offer", status.offer),
         ("hosts", _counts(one) or None),
         ("adapts", adapting_text(status.adapting) or None),
         ("usd/h", usd(one.hourly_usd)),

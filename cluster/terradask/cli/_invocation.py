@@ -54,11 +54,12 @@ def current() -> Invocation:
     return invocation_of(click.get_current_context())
 
 
-def load_workspace(progress: Progress | None = None) -> Workspace:
-    """Load the workspace of the command's folder."""
+def load_workspace(progress: Progress | None = None, offer: str | None = None) -> Workspace:
+    """Load the workspace of the command's folder, with an offer for clusters of the command."""
     from terradask._workspace.workspace import Workspace
 
-    return Workspace.load(progress=progress)
+    given = {} if offer is None else {"cluster": {"offer": offer}}
+    return Workspace.load(progress=progress, **given)
 
 
 def _store(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:

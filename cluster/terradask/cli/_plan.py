@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._completion import complete_stack
+from terradask.cli._completion import complete_stack, offer_option
 from terradask.cli._invocation import (
     answer,
     current,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         "Save plans and reports in this folder for `terradask apply DIR`, replacing earlier ones."
     ),
 )
+@offer_option
 @format_option("a pull request")
 @flag("--details", help="Also show the values of created resources.")
 @flag(
@@ -56,6 +57,7 @@ def plan(
     *,
     stacks: tuple[str, ...],
     out: Path | None,
+    offer: str | None,
     form: str,
     details: bool,
     changed_only: bool,
@@ -68,6 +70,9 @@ def plan(
     STACK is network or a cluster's name; by default the network and every declared cluster. With
     one STACK, JSON is that stack's report; otherwise it is the workspace's, with a report for each
     stack.
+
+    With --offer alone, show what the offer's largest cluster would be, and cost: for a review of
+    the offer, not to be applied.
     """
     from terradask._plans.folder import PlanFolder
 
@@ -75,12 +80,20 @@ def plan(
         raise click.UsageError("--destroy needs the name of a STACK.")
     if accept_older_state and not stacks:
         raise click.UsageError("--accept-older-state needs the name of a STACK.")
+    if offer is not None and not stacks and (out is not None or changed_only):
+        raise click.UsageError("--offer without a STACK is shown alone: no --out, --changed-only.")
     if out is not None:
         # Fail before the work if the folder isn't usable.
         PlanFolder(out).check_own()
     progress = ProgressLines()
     with progress.live():
-        workspace = load_workspace(progress=progress)
+        workspace = load_workspace(progress=progress, offer=offer if stacks else None)
+        if offer is not None and not stacks:
+            of_offer = workspace.report(workspace.plan_offer(offer, refresh=refresh))
+            show(of_offer, form="json" if current().as_json else form, details=details)
+            if unbounded := workspace.offers[offer].unbounded:
+                message(f"without an upper bound, and not in it: {', '.join(unbounded)}")
+            return
         for stack in stacks if accept_older_state else ():
             workspace.accept_older_state(stack)
         planned = workspace.plan(
@@ -89,7 +102,8 @@ def plan(
         if out is not None:
             planned.save(out)
     if out is not None and planned.plans:
-        message(f"saved; apply exactly this: terradask apply {out}")
+        same = "" if offer is None else f" --offer {offer}"
+        message(f"saved; apply exactly this: terradask apply {out}{same}")
     report = planned.report
     show(
         report.plans[0] if len(stacks) == 1 and report.plans else report,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import complete_cluster, offer_option
 from terradask.cli._invocation import current, flag, with_options
 from terradask.cli._job import PROGRESS_SECONDS, JobProgress, Outlet
 from terradask.cli._output import message, result
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 #: Options of a new cluster for the command -> arguments of `Cluster`.
 _HARDWARE = {
+    "offer": "offer",
     "vm_type": "worker_vm_types",
     "cpu": "worker_cpu",
     "memory": "worker_memory",
@@ -45,6 +46,7 @@ job_options = with_options(
             "create a cluster and destroy it afterwards."
         ),
     ),
+    offer_option,
     click.option("--n-workers", type=click.IntRange(min=1), metavar="N", help="Number of hosts."),
     click.option("--vm-type", multiple=True, metavar="TYPE", help="Instance type."),
     click.option("--cpu", type=click.IntRange(min=1), metavar="N", help="Cores of each host."),
@@ -161,7 +163,8 @@ def _cluster(target: dict[str, Any], n_workers: int, progress: Any) -> Cluster:
             raise click.UsageError(f"{wrong}: --cluster names an existing cluster with its hosts")
         return Cluster(name, create=False, wait_for_workers=1, show_widget=False, progress=progress)
     hardware = {_HARDWARE[option]: value for option, value in given.items()}
-    hardware = {"n_workers": n_workers, **hardware}
+    if "offer" not in hardware:
+        hardware = {"n_workers": n_workers, **hardware}
     return Cluster(**hardware, wait_for_workers=1, show_widget=False, progress=progress)
 
 

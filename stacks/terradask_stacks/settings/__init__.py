@@ -6,17 +6,20 @@ Dask's configuration, environment variables and arguments.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from terradask_modules.partitions import partition_of
+from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.egress import EgressRule, check_egress_rules
 from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.limits import LimitSettings, LimitsSettings
 from terradask_stacks.settings.network import NetworkSettings
+from terradask_stacks.settings.offers import OfferSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
 from terradask_stacks.settings.software import DEFAULT_ENVIRONMENT, EnvironmentSettings
 from terradask_stacks.settings.state import StateSettings
@@ -25,6 +28,7 @@ from terradask_stacks.settings.workspace import WorkspaceSettings
 from terradask_stacks.validators.names import (
     validate_cluster_name,
     validate_environment_name,
+    validate_offer_name,
     validate_workspace_name,
 )
 from terradask_stacks.validators.refusal import refuse, refusing
@@ -40,6 +44,7 @@ __all__ = [
     "LimitSettings",
     "LimitsSettings",
     "NetworkSettings",
+    "OfferSettings",
     "PolicySettings",
     "Settings",
     "StateSettings",
@@ -55,6 +60,7 @@ __all__ = [
 OUTSIDE_OF_FILE = (("state", "bucket_owner"), ("workspace", "trusted_accounts"))
 
 _ClusterName = Annotated[str, AfterValidator(refusing(validate_cluster_name))]
+_OfferName = Annotated[str, AfterValidator(refusing(validate_offer_name))]
 _EnvironmentName = Annotated[str, AfterValidator(refusing(validate_environment_name))]
 
 
@@ -74,11 +80,29 @@ class Settings(Section):
         ),
     )
 
+    offers: dict[_OfferName, OfferSettings] = Field(
+        default={},
+        description="Offers by name: saved settings of clusters, and what users may choose.",
+    )
+
     environments: dict[_EnvironmentName, EnvironmentSettings] = Field(
         default={},
         description="Named environments: `terradask env create NAME` puts one into the workspace's "
         "bucket.",
     )
+
+    #: Declared cluster, or None for any other -> what is wrong with a call's arguments for it.
+    _refused: Mapping[str | None, tuple[Finding, ...]] = PrivateAttr(default_factory=dict)
+
+    def refuse_clusters(self, findings: Mapping[str | None, tuple[Finding, ...]]) -> None:
+        """Make `cluster_named` raise findings, where a cluster is used that they are about.
+
+        Parameters
+        ----------
+        findings
+            By name of a declared cluster; None for clusters that aren't declared.
+        """
+        self._refused = findings
 
     def environment_named(self, name: str) -> EnvironmentSettings | None:
         """Return an environment's settings; None if there is none of this name."""
@@ -86,8 +110,19 @@ class Settings(Section):
         return self.environments.get(name, default)
 
     def cluster_named(self, name: str) -> ClusterSettings:
-        """Return a cluster's settings: as declared, or those of every cluster."""
+        """Return a cluster's settings: as declared, or those of every cluster.
+
+        Raises `SettingsError` if arguments of a call exceed its offer.
+        """
+        if found := self._refused.get(name if name in self.clusters else None):
+            raise SettingsError(found)
         return self.clusters.get(name, self.cluster)
+
+    @property
+    def has_offers(self) -> bool:
+        """Whether there are offers, or a cluster names one."""
+        clusters = (self.cluster, *self.clusters.values())
+        return bool(self.offers) or any(one.offer is not None for one in clusters)
 
     def for_cluster(self, name: str) -> Settings:
         """Return settings in which section ``[cluster]`` holds one cluster's."""

@@ -110,6 +110,11 @@ class ClusterSettings(
 ):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
+    offer: str | None = Field(
+        default=None,
+        description="Offer whose settings the cluster has, a table of [offers]; what else is set "
+        "must be within its choices.",
+    )
     max_workers: int = Field(
         default=200,
         ge=1,

@@ -8,6 +8,7 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.names import (
     CLUSTER_PATTERN,
     NETWORK_STACK,
+    OFFER_PATTERN,
     RESERVED_WORKSPACE,
     WORKSPACE_PATTERN,
 )
@@ -40,6 +41,17 @@ def validate_environment_name(name: str) -> str:
         whose="environment",
         most_more=31,
         why="object keys, and of the name of the cluster that builds it",
+    )
+
+
+def validate_offer_name(name: str) -> str:
+    """Return the offer's name if a plan of it can have a name made of it."""
+    return _matching(
+        name,
+        OFFER_PATTERN,
+        whose="offer",
+        most_more=25,
+        why="the name of the stack that a plan of it has",
     )
 
 
