@@ -19,8 +19,10 @@ from botocore.exceptions import ClientError
 
 from terradask import Cluster, Workspace
 from terradask._clusters import limits
+from terradask._network.baseline import Baseline
 from terradask._observe import running
 from terradask.errors import QuotaExceeded
+from terradask_host.rules.limits import Limits
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -162,6 +164,31 @@ def test_a_cluster_that_can_never_start_is_not_planned(sim: Simulator, policies:
         pytest.raises(QuotaExceeded, match="owner bob/bob may use 16 vCPUs at once"),
     ):
         Workspace.load().plan_cluster("huge", n_workers=4, **BLUE)
+
+
+def test_an_apply_compares_what_its_plan_has_compared(
+    sim: Simulator, policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the limits of now: they may have become stricter since the plan."""
+    compared: list[limits.PlannedCluster] = []
+    check = limits.check_planned
+
+    def recorded(*arguments: Any, **options: Any) -> None:
+        compared.append(arguments[2])
+        check(*arguments, **options)
+
+    monkeypatch.setattr(limits, "check_planned", recorded)
+    stricter = Limits.read({"workspace": {"hosts": 2}})
+    with sim.acting_as("lia", *policies["user"]):
+        workspace = Workspace.load()
+        plan = workspace.plan_cluster("late", n_workers=2, **BLUE)
+        monkeypatch.setattr(Baseline, "limits_in_force", stricter)
+        with pytest.raises(QuotaExceeded, match="the workspace may use 2 hosts at once"):
+            workspace.apply(plan)
+        assert not workspace.deployment("late").exists
+    planned, applied = compared
+    assert (planned.name, planned.members) == (applied.name, applied.members)
+    assert planned.hosts == applied.hosts
 
 
 def test_of_two_starts_in_the_same_second_one_is_refused(

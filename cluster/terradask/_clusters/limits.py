@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from terradask._catalog.host_sizes import HostChoice, host_sizes
+from terradask._clusters.launch import deployed_launch, planned_launch
 from terradask._clusters.starting import Start, StartingBook, StartingGroup, Starts, StartTurn
 from terradask._clusters.worker_counts import numbers_at_start
 from terradask._common.clock import utc_text
@@ -33,11 +34,12 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask._catalog.quotas.launch import Hosts
     from terradask._network.baseline import Baseline
     from terradask._observe.documents import Descriptor
     from terradask._observe.record import ClusterRecord
     from terradask_stacks.lock import ClusterLock
-    from terradask_stacks.settings import ClusterSettings, Settings
+    from terradask_stacks.settings import ClusterSettings
 
 
 #: Without the right to read the accounts of runs.
@@ -62,19 +64,6 @@ def deployed_members(descriptor: Descriptor) -> dict[str, Member]:
         for group, keys in groups.items()
         for key in keys
         for pool in (descriptor.pools[key],)
-    }
-
-
-def planned_members(cluster: ClusterSettings, lock: ClusterLock) -> dict[str, Member]:
-    """Return the Auto Scaling groups of a planned cluster."""
-    from terradask_stacks.groups import groups_of
-
-    return {
-        each.key: Member(
-            each.worker_group or SCHEDULER_GROUP,
-            HostChoice(each.instance_types, each.market, each.zones),
-        )
-        for each in groups_of(cluster, lock)
     }
 
 
@@ -294,70 +283,77 @@ def _start_of(record: ClusterRecord, found: ClusterLimits, hosts: Mapping[str, i
 # ---- before a start ------------------------------------------------------------------------------
 
 
-def check_plan(
+@dataclass(frozen=True)
+class PlannedCluster:
+    """A cluster that a plan makes, before any start."""
+
+    name: str
+    settings: ClusterSettings
+    #: Its Auto Scaling groups, by the cluster's names.
+    members: Mapping[str, Member]
+    #: Its hosts at a start, and at most.
+    hosts: Sequence[Hosts]
+
+    @classmethod
+    def of_lock(cls, name: str, settings: ClusterSettings, lock: ClusterLock) -> PlannedCluster:
+        """Return the cluster of a plan that is being made."""
+        from terradask_stacks.groups import groups_of
+
+        members = {
+            each.key: Member(
+                each.worker_group or SCHEDULER_GROUP,
+                HostChoice(each.instance_types, each.market, each.zones),
+            )
+            for each in groups_of(settings, lock)
+        }
+        return cls(name, settings, members, planned_launch(settings, lock))
+
+    @classmethod
+    def of_descriptor(cls, descriptor: Descriptor) -> PlannedCluster:
+        """Return the cluster of a plan that is about to be applied."""
+        settings = descriptor.cluster_settings
+        hosts = deployed_launch(descriptor, numbers_at_start(descriptor, settings))
+        return cls(descriptor.cluster, settings, deployed_members(descriptor), hosts)
+
+
+def check_planned(
     aws: Aws,
     baseline: Baseline,
-    settings: Settings,
-    lock: ClusterLock,
-    name: str,
+    planned: PlannedCluster,
+    tags: Mapping[str, str],
     *,
-    starts: bool,
-    warn: Callable[[str], None],
+    starts: bool = False,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Compare a planned cluster with the workspace's limits: its smallest size, which some limit
     may never allow; its largest, of which it warns; and if it `starts` right after its apply,
     beside what runs. Raises `QuotaExceeded`, `BaselineError`.
-    """
-    from terradask._clusters.launch import planned_launch
-
-    limits = baseline.limits_in_force
-    if limits is None:
-        return
-    cluster = settings.cluster
-    use = read_use(aws, baseline.bucket, baseline.workspace, limits) if starts else None
-    found = ClusterLimits.of(
-        aws,
-        limits,
-        planned_members(cluster, lock),
-        cluster=name,
-        team={**settings.workspace.tags, **cluster.tags}.get(limits.team_tag, ""),
-        running=None if use is None else use.running,
-    )
-    hosts = planned_launch(cluster, lock)
-    start = {each.group: each.number for each in hosts}
-    found.check(_least(start, cluster), alone=True)
-    if use is not None:
-        found.check(start)
-    for one in found.excesses({each.group: each.most for each in hosts}, alone=True):
-        warn(
-            f"{name}: at max_workers it would exceed the workspace's limits: {one.limit} "
-            f"({one.set}); it grows until a limit is reached"
-        )
-    for text in found.unknown():
-        warn(text)
-
-
-def check_apply(
-    aws: Aws, baseline: Baseline, descriptor: Descriptor, tags: Mapping[str, str]
-) -> None:
-    """Refuse a cluster that is about to be applied, if a limit never allows its smallest size: the
-    limits may have changed since its plan. Raises `QuotaExceeded`, `BaselineError`.
 
     `tags` are the workspace's.
     """
     limits = baseline.limits_in_force
     if limits is None:
         return
-    settings = descriptor.cluster_settings
+    use = read_use(aws, baseline.bucket, baseline.workspace, limits) if starts else None
     found = ClusterLimits.of(
         aws,
         limits,
-        deployed_members(descriptor),
-        cluster=descriptor.cluster,
-        team={**tags, **settings.tags}.get(limits.team_tag, ""),
+        planned.members,
+        cluster=planned.name,
+        team={**tags, **planned.settings.tags}.get(limits.team_tag, ""),
+        running=None if use is None else use.running,
     )
-    start = {SCHEDULER_GROUP: 1, **numbers_at_start(descriptor, settings)}
-    found.check(_least(start, settings), alone=True)
+    start = {each.group: each.number for each in planned.hosts}
+    found.check(_least(start, planned.settings), alone=True)
+    if use is not None:
+        found.check(start)
+    for one in found.excesses({each.group: each.most for each in planned.hosts}, alone=True):
+        warn(
+            f"{planned.name}: at max_workers it would exceed the workspace's limits: {one.limit} "
+            f"({one.set}); it grows until a limit is reached"
+        )
+    for text in found.unknown():
+        warn(text)
 
 
 def _least(start: Mapping[str, int], settings: ClusterSettings) -> dict[str, int]:

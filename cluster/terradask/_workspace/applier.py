@@ -186,13 +186,13 @@ class Applier:
         `QuotaExceeded`.
         """
         from terradask._catalog.prices.groups import PlannedStack
-        from terradask._clusters.limits import check_apply
+        from terradask._clusters.limits import PlannedCluster, check_planned
 
         context = self.context
         baseline = context.network.baseline()
         if baseline.limits and (content := PlannedStack.of(plan.document).descriptor):
-            descriptor = read_descriptor(content, plan.stack)
-            check_apply(context.aws, baseline, descriptor, context.settings.workspace.tags)
+            planned = PlannedCluster.of_descriptor(read_descriptor(content, plan.stack))
+            check_planned(context.aws, baseline, planned, context.settings.workspace.tags)
 
     def _keep(self, cluster: str) -> None:
         self.clusters.one(cluster).keep()

@@ -324,8 +324,8 @@ class Planner:
         out: str | os.PathLike[str] | None = None,
     ) -> Plan:
         from terradask._catalog.quotas.launch import LaunchCheck
-        from terradask._clusters.launch import check_planned_reservations, planned_launch
-        from terradask._clusters.limits import check_plan
+        from terradask._clusters.launch import check_planned_reservations
+        from terradask._clusters.limits import PlannedCluster, check_planned
 
         validate_cluster_name(name)
         configuration = configuration_of(self._context, overrides)
@@ -336,14 +336,13 @@ class Planner:
                 folder = configuration.to_destroy(name)
             else:
                 answers = configuration.answers(name, refresh=refresh)
-                hosts = planned_launch(answers.settings.cluster, answers.lock)
-                check = LaunchCheck(self.aws, name, hosts, workspace=self._context.name)
-                check_plan(
+                planned = PlannedCluster.of_lock(name, answers.settings.cluster, answers.lock)
+                check = LaunchCheck(self.aws, name, planned.hosts, workspace=self._context.name)
+                check_planned(
                     self.aws,
                     self._context.network.baseline(),
-                    answers.settings,
-                    answers.lock,
-                    name,
+                    planned,
+                    answers.settings.workspace.tags,
                     starts=starts,
                     warn=self._context.warn,
                 )
