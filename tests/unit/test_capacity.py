@@ -103,6 +103,19 @@ TEXTS = {
     ),
     "Could not launch On-Demand Instances. Blocked - This account is currently blocked and not "
     "recognized as a valid account.": ("Blocked", "account", None),
+    "The requested reservation does not have sufficient compatible and available capacity for "
+    "this request.": ("ReservationCapacityExceeded", "reservation", None),
+    "Could not launch On-Demand Instances. ReservationCapacityExceeded - The requested "
+    "reservation does not have sufficient compatible and available capacity for this request.": (
+        "ReservationCapacityExceeded",
+        "reservation",
+        None,
+    ),
+    "Your Capacity Block is not active yet.": (
+        "InvalidCapacityReservationState.PendingActivation",
+        "reservation",
+        None,
+    ),
     "The requested configuration is currently not supported. Please check the documentation for "
     "supported configurations.": ("Unsupported", "unsupported", None),
     "Instance became unhealthy while waiting for instance to be in InService state. Termination "
@@ -181,6 +194,10 @@ def test_a_free_plan_an_unready_account_a_full_quota_and_a_key_each_have_advice(
     assert "AWS Support" in advice("Blocked - This account is currently blocked")
     assert "L-7A658B76" in advice("VolumeLimitExceeded - Volume limit exceeded")
     assert "terradask doctor" in advice("InvalidKMSKey.InvalidState - The KMS key is wrong")
+    full = advice("The requested reservation does not have sufficient compatible capacity")
+    assert "describe-capacity-reservations" in full
+    # Neither other types nor other zones are in it.
+    assert "instance types" not in full
 
 
 def test_a_problem_is_remembered_for_three_minutes_by_group_and_type():

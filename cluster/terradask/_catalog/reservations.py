@@ -334,7 +334,7 @@ def _usable(
             allowed="a reservation that is active, before AWS ends its hosts",
             advice="start the cluster within the reservation's times, or name another reservation "
             f"and run: terradask plan --refresh {cluster}",
-            kinds={"capacity"},
+            kinds={"reservation"},
         )
     return usable
 
@@ -363,7 +363,7 @@ def _check_numbers(
             allowed=f"{reserved} {named} at most",
             advice="request fewer workers, wait until others leave the reservation, or have it "
             "enlarged: aws ec2 modify-capacity-reservation",
-            kinds={"capacity"},
+            kinds={"reservation"},
         )
     begins = [one for one in ready if one.state != "active"]
     if begins:

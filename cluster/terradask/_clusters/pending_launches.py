@@ -29,6 +29,8 @@ logger = logging.getLogger("terradask")
 #: A shortfall is reported only after this time without a new instance.
 _SETTLED_SECONDS = 5.0
 
+#: Kinds of problems that may end by themselves: others may leave a zone, or a reservation.
+_PASSING = frozenset({"capacity", "reservation"})
 
 #: A group without instances is requested again after this time: Auto Scaling's own pauses between
 #: two launches grow.
@@ -102,7 +104,7 @@ class FirstLaunches:
         now = time.monotonic()
         self._refused_at = now if self._refused_at is None else self._refused_at
         left_seconds = self._refused_at + self.wait.timeout_seconds - now
-        if is_last or left_seconds <= 0 or refusal.kinds != {"capacity"}:
+        if is_last or left_seconds <= 0 or not (refusal.kinds and refusal.kinds <= _PASSING):
             raise refusal
         if self._refusals.is_new(*short.causes):
             self.wait.on_refusal(refusal, left_seconds)

@@ -134,6 +134,11 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
             "AWS doesn't allow launches in this account yet: wait for its mail, or ask AWS "
             "Support; then try again"
         )
+    if "reservation" in kinds:
+        advice.append(
+            "request fewer workers, or wait until the capacity reservation is active and has free "
+            "machines; `aws ec2 describe-capacity-reservations` shows it"
+        )
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
     if kinds & {"capacity", "unsupported"}:

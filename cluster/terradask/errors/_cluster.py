@@ -245,8 +245,8 @@ class NoCapacity(ClusterError):
     problems
         Name of a group -> AWS's reasons.
     kinds
-        The missing things: ``capacity``, ``quota``, ``addresses``, ``unsupported`` (the type, in
-        this zone), or another.
+        The missing things: ``capacity``, ``reservation`` (its capacity), ``quota``, ``addresses``,
+        ``unsupported`` (the type, in this zone), or another.
     given, allowed
         A capacity reservation's machines, and the number that would fit. By default `given`
         follows from `wanted`.

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 Kind = Literal[
     "capacity",
+    "reservation",
     "quota",
     "storage",
     "addresses",
@@ -36,7 +37,8 @@ Kind = Literal[
 _KIND_OF_CODE: Mapping[str, Kind] = {
     "InsufficientCapacity": "capacity",
     "InsufficientInstanceCapacity": "capacity",
-    "ReservationCapacityExceeded": "capacity",
+    "ReservationCapacityExceeded": "reservation",
+    "InvalidCapacityReservationState.PendingActivation": "reservation",
     "SpotInstanceTermination": "capacity",
     "UnfulfillableCapacity": "capacity",
     "InstanceLimitExceeded": "quota",
@@ -63,6 +65,8 @@ _KIND_OF_PHRASE: Mapping[str, Kind] = {"not eligible for free tier": "free-plan"
 _CODE_OF_PHRASE = {
     r"do not have sufficient \S+ capacity": "InsufficientInstanceCapacity",
     "no spot capacity available": "InsufficientInstanceCapacity",
+    "requested reservation does not have sufficient": "ReservationCapacityExceeded",
+    "capacity block is not active": "InvalidCapacityReservationState.PendingActivation",
     "unable to fulfill capacity": "UnfulfillableCapacity",
     "max spot instance count exceeded": "MaxSpotInstanceCountExceeded",
     "more vcpu capacity than your current vcpu limit": "VcpuLimitExceeded",
@@ -116,7 +120,7 @@ class LaunchProblem:
 
     @property
     def kind(self) -> Kind:
-        """The missing part: capacity, a quota, storage, addresses, support in the zone, rights to a
+        """The missing part: capacity, a reservation's capacity, a quota, storage, addresses, support in the zone, rights to a
         key, a type in the account's plan, a permitted account, or another.
         """
         low = self.text.lower()
