@@ -113,7 +113,10 @@ def test_gpus_that_are_only_reserved_give_the_scheduler_none(reserve: Any) -> No
     reserve(replace(ONE, instance_type="g5.xlarge"))
     lock = resolved()
     assert lock.worker_instance_types == ["g5.xlarge"]
-    assert "g5.xlarge" not in lock.scheduler_instance_types
+    assert lock.gpus.keys() == {"g5.xlarge"}
+    assert not lock.gpus.keys() & set(lock.scheduler_instance_types)
+    # Of all workers, or if requested.
+    assert resolved(scheduler_gpu=1).gpus.keys() > {"g5.xlarge"}
     assert resolved(worker_gpu=1, worker_gpu_type="A10G").worker_instance_types == ["g5.xlarge"]
 
 
