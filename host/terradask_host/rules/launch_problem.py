@@ -120,8 +120,9 @@ class LaunchProblem:
 
     @property
     def kind(self) -> Kind:
-        """The missing part: capacity, a reservation's capacity, a quota, storage, addresses, support
-        in the zone, rights to a key, a type in the account's plan, a permitted account, or another.
+        """The missing part: capacity, a reservation's capacity, a quota, storage, addresses,
+        support in the zone, rights to a key, a type in the account's plan, a permitted account, or
+        another.
         """
         low = self.text.lower()
         said = (kind for phrase, kind in _KIND_OF_PHRASE.items() if phrase in low)
