@@ -75,30 +75,27 @@ def with_offers(
         offers[name] = checked
     if findings:
         return settings, findings
-    refused: dict[str | None, tuple[Finding, ...]] = {}
+    named: list[tuple[str | None, ClusterSettings]] = [(None, settings.cluster)]
+    named += settings.clusters.items()
     clusters: dict[str | None, ClusterSettings] = {}
-    for name, cluster in {None: settings.cluster, **settings.clusters}.items():
-        section = "cluster" if name is None else f"clusters.{name}"
-        wanted = "offer" in arguments and name is None
-        found, clusters[name] = _of_offer(
-            cluster, offers, lambda key, section=section: place_of((section, key), origins)
-        )
-        if name is not None and "offer" in arguments and cluster.offer != settings.cluster.offer:
-            found["declared"] = _is_declared(name, settings.cluster.offer, cluster.offer)
-        late = {
-            key: one
-            for key, one in found.items()
-            if key == "declared" or ((wanted or key in arguments) and key != "offer")
-        }
+    refused: dict[str | None, tuple[Finding, ...]] = {}
+    for declared, cluster in named:
+        found, clusters[declared] = _of_offer(declared, cluster, offers, origins)
+        given = settings.cluster.offer if "offer" in arguments else cluster.offer
+        if declared is not None and given != cluster.offer:
+            found["declared"] = _is_declared(declared, given, cluster.offer)
+        of_arguments = arguments | {"declared"}
+        if declared is None and "offer" in arguments:
+            of_arguments |= found.keys()
+        late = [key for key in found if key in of_arguments and key != "offer"]
         if late:
-            refused[name] = tuple(late.values())
+            refused[declared] = tuple(found[key] for key in late)
         findings += [one for key, one in found.items() if key not in late]
-    plain = clusters.pop(None)
     updated = settings.model_copy(
         update={
             "offers": offers,
-            "cluster": plain,
-            "clusters": {str(name): one for name, one in clusters.items()},
+            "cluster": clusters[None],
+            "clusters": {name: one for name, one in clusters.items() if name is not None},
         }
     )
     updated.refuse_clusters(refused)
@@ -178,11 +175,18 @@ def _is_declared(name: str, given: str | None, own: str | None) -> Finding:
 
 
 def _of_offer(
-    cluster: ClusterSettings, offers: Mapping[str, OfferSettings], where: Callable[[str], str]
+    declared: str | None,
+    cluster: ClusterSettings,
+    offers: Mapping[str, OfferSettings],
+    origins: Mapping[str, str],
 ) -> tuple[dict[str, Finding], ClusterSettings]:
     """Return what is wrong with a cluster's settings, by setting, and the settings with the
     offer's ``max_workers``.
     """
+
+    def where(key: str) -> str:
+        return place_of(("cluster" if declared is None else f"clusters.{declared}", key), origins)
+
     name = cluster.offer
     if name is None:
         return {}, cluster
@@ -199,7 +203,16 @@ def _of_offer(
         return {"offer": unknown}, cluster
     if cluster.max_workers == UNSET_MAX_WORKERS:
         cluster = cluster.model_copy(update={_MAX_WORKERS: offer.cluster.max_workers})
-    return beyond(name, offer, cluster, ClusterSettings.model_fields, where), cluster
+    found = beyond(name, offer, cluster, ClusterSettings.model_fields, where)
+    if most_of(cluster.n_workers) > cluster.max_workers and "n_workers" not in found:
+        found["n_workers"] = _wrong(
+            where("n_workers"),
+            f"offer {name!r} allows it with a larger max_workers",
+            cluster.n_workers,
+            f"0 to {cluster.max_workers}",
+            f"choose max_workers too; `terradask offers {name}` shows what it allows",
+        )
+    return found, cluster
 
 
 def _checked(
@@ -211,7 +224,7 @@ def _checked(
         return place_of((f"offers.{name}.choose", key), origins)
 
     base = offer.cluster
-    reader = ChoiceReader(base.model_copy(update={_MAX_WORKERS: UNSET_MAX_WORKERS}))
+    reader = ChoiceReader(base)
     findings = reader.findings
     choices: dict[str, Choice] = {}
     settings = [key for key in ClusterSettings.model_fields if key != "offer"]

