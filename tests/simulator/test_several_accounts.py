@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from terradask._aws.roles import Role
 from terradask._aws.session import Aws
 from terradask.errors import AccessDenied, NoCredentials
 from terradask_simulator import Simulator
+
+from ..command import in_this_process
 
 pytestmark = [pytest.mark.simulator]
 
@@ -87,3 +91,72 @@ def test_a_session_that_has_ended_is_followed_by_a_new_one(sim: Simulator) -> No
             with pytest.raises(NoCredentials):
                 aws.client("ec2").describe_vpcs()
             assert aws.client("ec2").describe_vpcs()["Vpcs"]
+
+
+@pytest.fixture
+def folders(sim: Simulator, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Two workspaces of two accounts, and a third whose role doesn't exist; the variables to use
+    them with.
+    """
+    arn = sim.add_account(OTHER)
+    roles = {"here": None, "there": arn, "lost": f"arn:aws:iam::{OTHER}:role/missing"}
+    for name, role in roles.items():
+        (tmp_path / name).mkdir()
+        text = f'[workspace]\nname = "accounts-{name}"\n'
+        text += "" if role is None else f'role_arn = "{role}"\n'
+        text += f'[network]\ncidr = "{sim.vpc_cidr}"\nzones = ["us-east-1a"]\nnat = "none"\n'
+        text += "public_workers = true\n[clusters.etl]\n"
+        (tmp_path / name / "terradask.toml").write_text(text)
+    environ = {
+        **{name: text for name, text in sim.environ.items() if name != "TERRADASK_STATE_DIR"},
+        "TERRADASK_WORKSPACE__TRUSTED_ACCOUNTS": f'["{OTHER}"]',
+    }
+    yield environ
+    for stack in ("etl", "network"):
+        in_this_process("-C", "there", "destroy", stack, "--yes", environ=environ, folder=tmp_path)
+
+
+@pytest.mark.life
+def test_two_workspaces_in_two_accounts(
+    folders: dict[str, str], tmp_path: Path, sim: Simulator
+) -> None:
+    def run(*arguments: str, code: int = 0) -> str:
+        done = in_this_process(*arguments, environ=folders, folder=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    for stack in ("network", "etl"):
+        run("-C", "there", "apply", stack, "--yes")
+    run("-C", "there", "start", "etl", "--workers", "1")
+    printed = {one["folder"]: one for one in json.loads(run("list", "--all", "--json", code=3))}
+    there, here = printed["there"], printed["here"]
+    assert (there["account"], here["account"]) == (OTHER, ACCOUNT)
+    assert "can't assume" in printed["lost"]["error"]["problem"]
+    (etl,) = there["clusters"]
+    assert (etl["state"], here["clusters"][0]["state"]) == ("running", "declared")
+    assert etl["owner"].startswith(f"arn:aws:sts::{OTHER}:assumed-role/OrganizationAccountAccess")
+
+    # Nothing is in the caller's own account.
+    buckets = [one["Name"] for one in sim.client("s3").list_buckets()["Buckets"]]
+    assert not [name for name in buckets if "accounts-there" in name or OTHER in name]
+
+    text = run("plan", "--all", "--format", "markdown", code=3)
+    rows = [line for line in text.splitlines() if line.startswith("| <code>")]
+    found = [re.findall(r"<code>(.*?)</code>", row)[:6] for row in rows[:5]]
+    assert [(row[0], row[1], row[4], row[5].partition(":")[0]) for row in found] == [
+        ("here", ACCOUNT, "network", "needs review"),
+        ("here", ACCOUNT, "etl", "waits for the network"),
+        ("lost", OTHER, "-", "could not be planned"),
+        ("there", OTHER, "network", "no changes"),
+        ("there", OTHER, "etl", "no changes"),
+    ]
+
+    # The same folder, with credentials of the wrong account.
+    refused = in_this_process(
+        *("-C", "there", "plan", "network"),
+        environ={**folders, "TERRADASK_WORKSPACE__ROLE_ARN": "null"},
+        folder=tmp_path,
+    )
+    assert refused.returncode != 0
+    assert "another AWS account than this workspace" in refused.stderr
+    run("-C", "there", "stop", "etl")

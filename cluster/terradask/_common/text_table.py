@@ -37,3 +37,8 @@ def duration(seconds: float) -> str:
         if whole >= 2 * length:
             return f"{whole // length} {unit}"
     return f"{whole} s"
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return the beginning of a text, for one line of a table."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -44,12 +44,19 @@ _STACKS, _NOTES, _DANGERS, _POLICY, _PLANS, _COST, _HARDWARE, _CHANGES, _DRIFT, 
 _REASON_LIMIT = 500
 
 
-def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
+def to_markdown(
+    report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT, can_be_applied: bool = True
+) -> str:
     """Return a report as Markdown.
 
     The first line is a marker, by which a job finds and updates its own comment.
+
+    Parameters
+    ----------
+    can_be_applied
+        Whether the plans are saved in a folder, which the report then names.
     """
-    header, footer = _header(report), _footer(report)
+    header, footer = _header(report), _footer(report, can_be_applied=can_be_applied)
     sections = [
         *_overview(report),
         *(() if report.verdict == "no changes" else _details(report)),
@@ -76,7 +83,7 @@ def _header(report: WorkspaceReport) -> str:
     return f"{marker(context, report.stack)}\n## {escaped(name)}: {outcome}\n{escaped(where)}\n"
 
 
-def _footer(report: WorkspaceReport) -> str:
+def _footer(report: WorkspaceReport, *, can_be_applied: bool) -> str:
     context = report.context
     facts = [f"terradask {context.terradask_version}"]
     if report.plans:
@@ -85,7 +92,7 @@ def _footer(report: WorkspaceReport) -> str:
         facts.append(f"commit {context.commit}")
     how = (
         " Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report."
-        if report.counts.total
+        if report.counts.total and can_be_applied
         else ""
     )
     made = escaped(", ".join(facts))

@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from terradask._common.text_table import table
 from terradask._observe.live_view import live_view
 from terradask._observe.shortfall import describe_refusal
 from terradask.cli._completion import cluster_argument, complete_cluster
+from terradask.cli._folders import check_folders, folder_options, list_folders
 from terradask.cli._invocation import (
     answer,
     current,
@@ -68,14 +70,24 @@ _HEADS = (
     "--all-workspaces",
     help="Include other workspaces of the account and region, found by tag.",
 )
+@folder_options
 @json_option
-def list_deployments(all_workspaces: bool) -> None:
+def list_deployments(
+    *, all_workspaces: bool, every_folder: bool, roots: tuple[Path, ...]
+) -> int | None:
     """List every cluster of the workspace: state, hosts, age, owner, hourly price, last activity.
 
     Includes stopped clusters, which cost only their secret, and declared clusters that aren't
     deployed. The price covers running instances, volumes and public addresses; ? if AWS has no
     price.
+
+    With --all, one table has the clusters of every folder's workspace. A folder that fails has a
+    row too; its reason is on standard error, and the exit code is that of the first one.
     """
+    others = ["--all-workspaces"] if all_workspaces else []
+    check_folders(roots, every_folder=every_folder, others=others)
+    if every_folder:
+        return list_folders(roots)
     workspace = load_workspace()
     found = workspace.overview(all_workspaces=all_workspaces)
     mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
@@ -109,6 +121,7 @@ def list_deployments(all_workspaces: bool) -> None:
         otherwise="no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) "
         "in Python",
     )
+    return None
 
 
 def _row(one: ClusterOverview) -> list[object]:

@@ -81,11 +81,6 @@ def ago(moment: str | datetime | None) -> str | None:
     return duration((datetime.now(UTC) - moment).total_seconds())
 
 
-def shortened(text: str, most: int = 80) -> str:
-    """Return the beginning of a text, for one line of a table."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def caller_name(arn: str | None) -> str | None:
     """Return the caller's name in an ARN: the user, or the role with its session."""
     return None if arn is None else arn.rpartition(":")[2].partition("/")[2] or arn

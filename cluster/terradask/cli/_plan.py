@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._completion import complete_stack, offer_option
+from terradask.cli._folders import check_folders, folder_options, plan_folders
 from terradask.cli._invocation import (
     answer,
     current,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     "--accept-older-state",
     help="Accept states of the named stacks that are older than the last apply.",
 )
+@folder_options
 @json_option
 def plan(
     *,
@@ -64,7 +66,9 @@ def plan(
     refresh: bool,
     destroy: bool,
     accept_older_state: bool,
-) -> None:
+    every_folder: bool,
+    roots: tuple[Path, ...],
+) -> int | None:
     """Show what applying each STACK would change, and change nothing.
 
     STACK is network or a cluster's name; by default the network and every declared cluster. With
@@ -73,9 +77,21 @@ def plan(
 
     With --offer alone, show what the offer's largest cluster would be, and cost: for a review of
     the offer, not to be applied.
+
+    With --all, the network and every declared cluster of each folder's workspace are planned, and
+    the report begins with one table of all. A workspace that can't be planned has a row too, and
+    the exit code is that of the first one.
     """
     from terradask._plans.folder import PlanFolder
 
+    of_one = {"STACK": stacks, "--out": out, "--offer": offer, "--destroy": destroy}
+    of_one["--accept-older-state"] = accept_older_state
+    others = [name for name, value in of_one.items() if value]
+    check_folders(roots, every_folder=every_folder, others=others)
+    if every_folder:
+        return plan_folders(
+            roots, form=form, details=details, refresh=refresh, changed_only=changed_only
+        )
     if destroy and not stacks:
         raise click.UsageError("--destroy needs the name of a STACK.")
     if accept_older_state and not stacks:
@@ -93,7 +109,7 @@ def plan(
             show(of_offer, form="json" if current().as_json else form, details=details)
             if unbounded := workspace.offers[offer].unbounded:
                 message(f"without an upper bound, and not in it: {', '.join(unbounded)}")
-            return
+            return None
         for stack in stacks if accept_older_state else ():
             workspace.accept_older_state(stack)
         planned = workspace.plan(
@@ -112,6 +128,7 @@ def plan(
     )
     if planned.errors:
         raise planned.errors[0]
+    return None
 
 
 def show(

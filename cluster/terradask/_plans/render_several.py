@@ -1,0 +1,131 @@
+"""Render the plans of several workspaces: one table, and what changes in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from terradask._common.text_table import shortened
+from terradask._common.text_table import table as text_table
+from terradask._plans.render_markdown import (
+    MARKDOWN_LIMIT,
+    code,
+    escaped,
+    row,
+    table,
+    to_markdown,
+)
+from terradask._plans.render_terminal import VERDICTS
+from terradask._plans.report import WorkspaceReport
+
+#: The first line of the Markdown, by which a job finds and updates its own comment.
+ALL_MARKER = "<!-- terradask plan --all -->"
+#: Least length of one workspace's own part, in characters.
+_LEAST = 2_000
+_REASON_LIMIT = 500
+_HEADS = ("folder", "account", "region", "workspace", "stack", "verdict")
+
+
+@dataclass(frozen=True)
+class PlannedFolder:
+    """One folder's plans, or why there are none.
+
+    Parameters
+    ----------
+    folder
+        The folder, as it is shown.
+    place
+        ``account``, ``region`` and ``workspace``, where known.
+    report
+        The workspace's report; None if it couldn't be made.
+    reason
+        Why it couldn't.
+    """
+
+    folder: str
+    place: Mapping[str, str | None]
+    report: WorkspaceReport | None
+    reason: str | None = None
+
+
+def several_markdown(planned: Sequence[PlannedFolder], *, limit: int = MARKDOWN_LIMIT) -> str:
+    """Return the plans as Markdown for one comment: a table of all stacks, then the report of each
+    workspace with changes, each with an equal share of the length that is left.
+    """
+    changing = [one for one in planned if _changes(one)]
+    failed = sum(1 for one in planned if one.reason or (one.report and one.report.failed))
+    outcome = f"{len(changing)} of {len(planned)} workspaces change"
+    if failed:
+        outcome += f", {failed} could not be planned"
+    numbers = ("create", "update", "replace", "destroy", "import")
+    rows = [row([code(str(cell or "-")) for cell in cells]) for cells in _rows(planned)]
+    page = f"{ALL_MARKER}\n## {outcome}\n\n{table((*_HEADS, *numbers), rows)}"
+    reasons = [
+        f"- {code(one.folder)} {escaped((one.reason or '')[:_REASON_LIMIT])}\n"
+        for one in planned
+        if one.reason
+    ]
+    page += "\n" + "".join(reasons) if reasons else ""
+    if len(page) > limit:
+        return f"{page[: limit - 40].rpartition(chr(10))[0]}\n\n… more workspaces in the JSON.\n"
+    for number, one in enumerate(changing):
+        assert one.report is not None
+        head = f"\n---\n\n{code(one.folder)}\n\n"
+        left = (limit - len(page)) // (len(changing) - number) - len(head)
+        if left < _LEAST:
+            note = f"\n… left out for length: {code(one.folder)}; the JSON has it.\n"
+            page += note if len(page) + len(note) <= limit else ""
+            continue
+        # Without the marker of its own comment.
+        page += head + to_markdown(one.report, limit=left, can_be_applied=False).partition("\n")[2]
+    return page
+
+
+def several_text(planned: Sequence[PlannedFolder]) -> str:
+    """Return the table of all stacks as text."""
+    heads = (*_HEADS, "create", "update", "replace", "destroy", "import")
+    return text_table(heads, _rows(planned))
+
+
+def several_document(planned: Sequence[PlannedFolder]) -> list[dict[str, Any]]:
+    """Return the plans as JSON data: each folder's place, error and report."""
+    return [
+        {
+            "folder": one.folder,
+            **one.place,
+            "error": one.reason,
+            "report": None if one.report is None else one.report.as_dict(),
+        }
+        for one in planned
+    ]
+
+
+def _changes(one: PlannedFolder) -> bool:
+    return one.report is not None and one.report.verdict != "no changes"
+
+
+def _rows(planned: Sequence[PlannedFolder]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for one in planned:
+        place = [one.folder, *(one.place.get(name) for name in ("account", "region", "workspace"))]
+        if one.report is None:
+            why = f"{VERDICTS['failed']}: {shortened(one.reason or '')}"
+            rows.append([*place, None, why, *[None] * 5])
+            continue
+        rows += [
+            [
+                *place,
+                plan.stack,
+                VERDICTS[plan.verdict],
+                *(number or None for number in asdict(plan.summary.counts).values()),
+            ]
+            for plan in one.report.plans
+        ]
+        others = {
+            **dict.fromkeys(one.report.failed, VERDICTS["failed"]),
+            **dict.fromkeys(one.report.waiting, "waits for the network"),
+            **dict.fromkeys(one.report.unchanged, "unchanged, not planned"),
+        }
+        rows += [[*place, stack, what, *[None] * 5] for stack, what in others.items()]
+    return rows
