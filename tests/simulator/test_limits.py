@@ -244,6 +244,17 @@ def test_what_a_users_own_calls_add_is_counted_and_nothing_is_added_to_it(
         assert held.startswith("no worker can be added: team blue may use 5 hosts at once")
         text = in_this_process("status", "sums", environ=lia, folder=tmp_path).stdout
         assert f"\nlimit      {held}" in text
+        # In a shared workspace another user may change it too: it counts for its owner.
+        bob = Account(sim, sim.environ_of("bob", *policies["user"]), clients)
+        bob.client("autoscaling").set_desired_capacity(
+            AutoScalingGroupName=group, DesiredCapacity=4
+        )
+        eventually(lambda: numbers(sim, "sums") == (4, 4))
+        seen = in_this_process(
+            "limits", "--owner", "lia/lia", "--json", environ=lia, folder=tmp_path
+        )
+        (vcpus,) = [r for r in json.loads(seen.stdout)["limits"] if r["measure"] == "vcpus"]
+        assert (vcpus["limit"], vcpus["used"], vcpus["left"]) == (16.0, 20.0, 0.0)
         # The tags of a group are its users': forged, they count for the workspace all the same.
         forged = {"team": "", "terradask:run:owner": "nobody", "terradask:run:size": "vcpus=0"}
         own.create_or_update_tags(
@@ -268,7 +279,7 @@ def test_what_a_users_own_calls_add_is_counted_and_nothing_is_added_to_it(
                 for row in json.loads(seen.stdout)["limits"]
                 if row["scope"] == "workspace"
             }
-            assert rows["workspace", "hosts"]["used"] == 6.0
+            assert rows["workspace", "hosts"]["used"] == 5.0
             spent = rows["workspace", "monthly_usd"]["used"]
             assert (spent is None) is (month is None)
             assert ("this month's cost isn't known" in seen.stderr) is (month is None)
