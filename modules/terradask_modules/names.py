@@ -49,6 +49,16 @@ HOST_SCRIPTS = ("setup", "leave")
 #: Key prefix of these; the SHA-256 follows.
 HOST_SCRIPT_PREFIX = "host/scripts/"
 
+#: The value of `TAG_ROLE` on instances that become images, on these and on their snapshots; what
+#: the tags that describe an image begin with. Hosts know the first two: `terradask_host.image`.
+IMAGE_ROLE = "image"
+TAG_IMAGE_RECIPE = "terradask:image:recipe"
+TAG_IMAGE_PREFIX = "terradask:image:"
+#: Key prefixes of recipes, by their SHA-256, and of what such instances report: no cluster can have
+#: this name.
+IMAGE_RECIPES = "host/images/"
+IMAGE_REPORTS = "clusters/_images/hosts/"
+
 #: The workspace's limits for hosts, which don't read ``workspace.json``.
 LIMITS_KEY = "host/limits.json"
 LIMITS_FORMAT = 1

@@ -2,7 +2,8 @@
 # machine.sh SYSTEM FOLDER HOSTNAME DISK: boots the files of SYSTEM, which stay as they are, with
 # systemd as process 1 in namespaces of its own; ends when it has powered off. FOLDER has `files`,
 # laid over those of SYSTEM, and gets `console.log`. DISK is the size of the disk, as mount takes it;
-# empty: the disk is in FOLDER. The caller puts the network card `eth0` into its network namespace,
+# empty: the disk is in FOLDER. SYSTEM may
+# be several folders, the uppermost first, with colons between them. The caller puts the network card `eth0` into its network namespace,
 # and `network` into FOLDER: address, prefix and gateway.
 set -euo pipefail
 export system=$1 folder=$2 name=$3 disk=$4

@@ -42,6 +42,8 @@ class Machine:
         Its first one; see `let`.
     disk
         The size of its disk, as mount takes it; empty: no limit.
+    image
+        What is laid over the system before its own files: the disk of a machine that is off.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Machine:
         files: Mapping[str, str],
         firewall: str,
         disk: str = "",
+        image: Path | None = None,
     ) -> None:
         self.folder, self.address = folder, address
         for name, text in files.items():
@@ -65,7 +68,13 @@ class Machine:
         self.started_at = time.time()
         with (folder / "machine.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [_SCRIPT, SYSTEM, folder, self.name, disk],
+                [
+                    _SCRIPT,
+                    SYSTEM if image is None else f"{image}:{SYSTEM}",
+                    folder,
+                    self.name,
+                    disk,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -190,11 +199,26 @@ class Power:
                 if machine is None and state in ("pending", "running") and rules:
                     self.machines[key] = self._boot(instance, rules)
                 elif machine is not None and machine.is_off and state == "running":
-                    self._ec2.terminate_instances(InstanceIds=[key])
+                    self._end(key)
                 elif machine is not None and state not in ("pending", "running"):
                     if key not in pressed and not machine.is_off:
                         machine.press_power_button()
                     pressed.add(key)
+
+    def _end(self, instance_id: str) -> None:
+        """Do what the instance is configured for when its machine powers off."""
+        attribute = "instanceInitiatedShutdownBehavior"
+        found = self._ec2.describe_instance_attribute(InstanceId=instance_id, Attribute=attribute)
+        if found["InstanceInitiatedShutdownBehavior"]["Value"] == "stop":
+            self._ec2.stop_instances(InstanceIds=[instance_id])
+        else:
+            self._ec2.terminate_instances(InstanceIds=[instance_id])
+
+    def _image(self, image_id: str) -> Path | None:
+        """Return the disk of the machine that an image was made of, or None for another image."""
+        (image,) = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        source = self.machines.get(image.get("SourceInstanceId", ""))
+        return None if source is None else source.folder / "disk/upper"
 
     def _instances(self) -> list[dict[str, Any]]:
         answer = self._ec2.describe_instances()
@@ -212,4 +236,5 @@ class Power:
             files={**self.files, **special.files},
             firewall=firewall,
             disk=special.disk,
+            image=self._image(instance["ImageId"]),
         )

@@ -39,6 +39,8 @@ class Item:
     is_hosts: bool = False
     #: When AWS deletes a secret that is scheduled for deletion.
     ends_at: datetime.datetime | None = None
+    #: Whether it is an instance that becomes an image.
+    is_for_image: bool = False
     #: Whether it is the secret of a private cluster; documents alone are no evidence then.
     is_private: bool = False
     #: Priced parts; None if unknown.
@@ -128,6 +130,9 @@ class Inventory:
 
 # ---- the orphans of an inventory -----------------------------------------------------------------
 
+
+#: The longest that `terradask image build` takes.
+IMAGE_BUILD_SECONDS = 5400.0
 
 #: AWS creates these for an instance, and removes them with it.
 _PARTS_OF_HOSTS = frozenset(kind.orphan for kind in KINDS.values() if kind.is_of_host)
@@ -226,7 +231,15 @@ class _Judge:
             # Everything else without a cluster is the network's.
             if item.cluster is None and item.is_hosts and item.kind in _PARTS_OF_HOSTS:
                 yield self._orphan(item, "it belongs to no instance", self._since(item))
+            if item.cluster is None and item.is_for_image and self._is_left(item):
+                why = "terradask image build was interrupted"
+                yield self._orphan(item, why, self._since(item))
         yield from self._command_leftovers()
+
+    def _is_left(self, item: Item) -> bool:
+        """Return whether no command can wait for an instance that becomes an image any more."""
+        age = self.inventory.seen_at - self._since(item)
+        return age > datetime.timedelta(seconds=IMAGE_BUILD_SECONDS)
 
     def _cluster_orphans(self, name: str, items: list[Item]) -> Iterator[Orphan]:
         deployed = self.inventory.deployed.get(name)

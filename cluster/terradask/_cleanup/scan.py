@@ -38,6 +38,8 @@ from terradask.errors import AccessDenied, BackendMissing, DocumentFormat, Folde
 from terradask_host.documents import plain_text
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
+    IMAGE_REPORTS,
+    IMAGE_ROLE,
     NETWORK_STACK,
     ROLES,
     TAG_CLUSTER,
@@ -145,6 +147,8 @@ class Scan:
             date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
             seen_at = parsedate_to_datetime(date) if date else seen_at
             for entry in page.get("Contents", ()):
+                if entry["Key"].startswith(IMAGE_REPORTS):
+                    continue
                 key = entry["Key"].removeprefix("clusters/")
                 cluster = cluster_of_key(key)
                 if cluster is None:
@@ -332,6 +336,7 @@ def _instance(instance: Instance, region: str) -> Item:
         *_owner(instance.workspace, instance.cluster),
         instance.launched_at,
         group=instance.autoscaling_group,
+        is_for_image=instance.role == IMAGE_ROLE,
         parts=parts_of_host(instance.host, region, is_on=instance.is_on),
     )
 

@@ -13,7 +13,7 @@ from terradask._aws.session import Aws
 from terradask._network.baseline import Baseline, Isolated, read_baseline
 from terradask.errors import BaselineError, InvalidInput
 from terradask_host.documents import plain_text
-from terradask_modules.names import clusters_role_path
+from terradask_modules.names import IMAGE_REPORTS, clusters_role_path
 from terradask_modules.where import Where
 from terradask_stacks.settings import validate_cluster_name
 
@@ -82,7 +82,9 @@ def listed_clusters(aws: Aws, bucket: str) -> ListedClusters:
 
     Permission needed: ``s3:ListBucket``.
     """
-    keys = list(ObjectStore(aws, bucket, "clusters/").names())
+    own = IMAGE_REPORTS.removeprefix("clusters/")
+    found = ObjectStore(aws, bucket, "clusters/").names()
+    keys = [key for key in found if not key.startswith(own)]
     names = {key: cluster_of_key(key) for key in keys}
     return ListedClusters(
         tuple(sorted({name for name in names.values() if name is not None})),

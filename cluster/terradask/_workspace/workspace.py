@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from terradask._workspace.applier import Applier
     from terradask._workspace.environments import Environments
     from terradask._workspace.host_packages import HostPackages
+    from terradask._workspace.images import Images
     from terradask._workspace.limits import LimitsUse
     from terradask_stacks.settings import Settings
 
@@ -53,7 +54,8 @@ class Workspace(Planner):
     Clusters
         `deployment`, `deployments`, `unfinished`, `overview`, `costs`, `history`
     Network and hosts' packages
-        `baseline`, `quotas`, `limits`, `environments`, `missing_host_packages`, `put_host_packages`
+        `baseline`, `quotas`, `limits`, `environments`, `images`, `missing_host_packages`,
+        `put_host_packages`
     Clean up and repair
         `strays`, `sweep`, `unlock`, `foreign_in_state`, `repair_state`
 
@@ -150,6 +152,13 @@ class Workspace(Planner):
         from terradask._workspace.environments import Environments
 
         return Environments(self._context.loaded, self.aws, self.bucket)
+
+    @property
+    def images(self) -> Images:
+        """The images of the workspace's own, which `terradask image` makes."""
+        from terradask._workspace.images import Images
+
+        return Images(self._context)
 
     def missing_host_packages(self) -> dict[str, list[str]]:
         """Return which packages of the host program the workspace's bucket lacks.

@@ -114,6 +114,7 @@ def _change_folder(
         "types": "terradask.cli._types:types",
         "software": "terradask.cli._software:software",
         "env": "terradask.cli._env:env",
+        "image": "terradask.cli._image:image",
         "explain": "terradask.cli._types:explain",
         "sim": "terradask.cli._sim:sim",
         "demo": "terradask.cli._demo:demo",

@@ -43,6 +43,7 @@ from terradask_modules.caller_policies._clusters import (
     sweep_strays,
     use_key,
 )
+from terradask_modules.caller_policies._images import keep_images
 from terradask_modules.caller_policies._limits import CallerLimits
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import (
@@ -132,6 +133,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *read_network(scope),
             see_prices(),
             *change_network(scope),
+            *keep_images(scope),
             *use_key(scope),
             *keep_network_state(scope),
             # Leftovers of clusters prevent the network's destruction.

@@ -47,7 +47,7 @@ python_of_run() {
 report() {
   local id cluster group run_id stream
   id="$(fact instance-id)"
-  cluster="$(fact tags/instance/terradask:cluster)"
+  cluster="$(fact tags/instance/terradask:cluster || echo _images)"
   group="$(fact tags/instance/terradask:group)"
   run_id="$(fact tags/instance/terradask:run:id || true)"
   [[ -n "${id}" && -n "${cluster}" ]] || return 1
@@ -137,20 +137,36 @@ get_host_program() {
   say "${from} lacks the host program or its packages for $(uname -m): terradask doctor --fix"
   return 1
 }
-retry get_host_program
-# Each archive has to be one that the user data names: the wheel by its checksum, the others by theirs
-# in the list that the wheel has. Of uv nothing runs before; uv itself checks the others.
-echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet
-uv_wheel=("${archives}"/uv-*_"$(uname -m)".whl)
-unpack "${wheel}" "${uv_wheel[0]}" "${unpacked}" || failed "${LINENO}" "unpack ${uv_wheel[0]}"
-echo "${wheel} --hash=sha256:${sha256}" >>"${unpacked}/boot.lock"
-quiet=(--quiet --no-config --offline --cache-dir "${base}/cache")
-"${unpacked}/uv" venv "${quiet[@]}" --clear --python "$(command -v python3.11)" "${base}/venv"
-"${unpacked}/uv" pip install "${quiet[@]}" --python "${base}/venv/bin/python" --no-deps --no-index --compile-bytecode \
-  --find-links "${archives}" --require-hashes --requirement "${unpacked}/boot.lock"
+# In an image of the workspace's own it lies already, with the SHA-256 of the wheel that it came from.
+readonly installed="${base}/venv/terradask.sha256"
+if [[ "$(cat "${installed}" 2>/dev/null)" == "${sha256}" ]]; then
+  say "the image has the host program"
+else
+  [[ ! -f "${installed}" ]] || say "the image has another host program: terradask image build makes a new one"
+  retry get_host_program
+  # Each archive has to be one that the user data names: the wheel by its checksum, the others by theirs
+  # in the list that the wheel has. Of uv nothing runs before; uv itself checks the others.
+  echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet
+  uv_wheel=("${archives}"/uv-*_"$(uname -m)".whl)
+  unpack "${wheel}" "${uv_wheel[0]}" "${unpacked}" || failed "${LINENO}" "unpack ${uv_wheel[0]}"
+  echo "${wheel} --hash=sha256:${sha256}" >>"${unpacked}/boot.lock"
+  quiet=(--quiet --no-config --offline --cache-dir "${base}/cache")
+  "${unpacked}/uv" venv "${quiet[@]}" --clear --python "$(command -v python3.11)" "${base}/venv"
+  "${unpacked}/uv" pip install "${quiet[@]}" --python "${base}/venv/bin/python" --no-deps --no-index --compile-bytecode \
+    --find-links "${archives}" --require-hashes --requirement "${unpacked}/boot.lock"
+  echo "${sha256}" >"${installed}"
+fi
 
 getent passwd terradask >/dev/null ||
   useradd --system --user-group --home-dir /var/lib/terradask --no-create-home --shell /sbin/nologin terradask
+
+# An instance of `terradask image build` runs no cluster: it becomes an image when cloud-init has ended.
+if [[ "$(fact tags/instance/terradask:role)" == image ]]; then
+  systemd-run --quiet --no-block --unit terradask-image --property After=cloud-final.service \
+    "${base}/venv/bin/python" -m terradask_host.image
+  say "terradask-image.service prepares the image"
+  exit 0
+fi
 
 # Dask spills to the instance's local disks where it has any, else to its volume.
 "${base}/venv/bin/python" -m terradask_host.disks || say "going on without local disks"

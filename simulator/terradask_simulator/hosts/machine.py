@@ -79,6 +79,11 @@ class Machine:
         )
 
     @property
+    def _makes_an_image(self) -> bool:
+        """Whether the instance becomes an image, as boot.sh decides it."""
+        return self.instance.tags.get("terradask:role") == "image"
+
+    @property
     def mark(self) -> str:
         """The value of `MARK` in the environment of every process of this host."""
         return str(self.root)
@@ -158,6 +163,9 @@ class Machine:
         self.unit = parse_unit(unit.read_text() if unit.is_file() else "")
         self.boot_output.cloud_init("running 'modules:final'")
         self._wheel = wheels.fetch(host, credentials)
+        if self._makes_an_image:
+            self.boot_output.write("terradask-image.service prepares the image")
+            return
         if host_scripts.SCRIPTS & host.keys() and self.state == "booting":
             host_scripts.set_up(self.root, self._environ(), self.boot_output)
         self._mount(wheels, credentials)
@@ -183,7 +191,13 @@ class Machine:
             self._make_directories()
             with self.log_path.open("ab") as log:
                 self._process = spawn(
-                    self.unit.arguments, self._environ(), self.folder, self.unit.umask, log
+                    ["terradask_host.image"]
+                    if self._makes_an_image
+                    else ["terradask_host", *self.unit.arguments],
+                    self._environ(),
+                    self.folder,
+                    self.unit.umask,
+                    log,
                 )
             self.state = "running"
         self.log(f"started process {self._process.pid}")
@@ -298,11 +312,11 @@ class Machine:
 
 
 def spawn(
-    arguments: Sequence[str], environ: Mapping[str, str], folder: Path, umask: int, log: IO[bytes]
+    program: Sequence[str], environ: Mapping[str, str], folder: Path, umask: int, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start the host program in its own session, with its output in `log`."""
+    """Start a module of the host program in its own session, with its output in `log`."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "terradask_host", *arguments],
+        [sys.executable, "-P", "-m", *program],
         env=environ,
         cwd=folder,
         stdin=subprocess.DEVNULL,

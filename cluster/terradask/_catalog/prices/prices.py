@@ -209,6 +209,7 @@ Product = Literal[
     "gp3-storage",
     "gp3-throughput",
     "gp3-iops",
+    "snapshot-storage",
     "secret",
     "custom-metric",
 ]

@@ -3,10 +3,11 @@
 Queries filter by ``regionCode``, and the prefix of a usage type is skipped here.
 
 AWS (believed, price-usage-types): AWS's price list has the usage types ``BoxUsage``,
-``NatGateway-Hours``, ``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3`` and
-``EBS:VolumeP-IOPS.gp3`` of ``AmazonEC2``, ``PublicIPv4:InUseAddress`` and ``VpcEndpoint-Hours`` of
-``AmazonVPC``, ``AWSSecretsManager-Secrets``, and ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``,
-with a region's prefix (``USE1-``), in us-east-1 not always.
+``NatGateway-Hours``, ``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3``,
+``EBS:VolumeP-IOPS.gp3`` and ``EBS:SnapshotUsage`` of ``AmazonEC2``, ``PublicIPv4:InUseAddress`` and
+``VpcEndpoint-Hours`` of ``AmazonVPC``, ``AWSSecretsManager-Secrets``, and
+``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``, with a region's prefix (``USE1-``), in us-east-1
+not always.
 """
 
 from __future__ import annotations
@@ -87,6 +88,9 @@ _QUERIES: Mapping[Product, ProductQuery] = {
         {"productFamily": "Storage", "volumeApiName": "gp3"},
         "EBS:VolumeUsage.gp3",
         "GB-month",
+    ),
+    "snapshot-storage": ProductQuery(
+        "AmazonEC2", {"productFamily": "Storage Snapshot"}, "EBS:SnapshotUsage", "GB-month"
     ),
     "gp3-throughput": ProductQuery(
         "AmazonEC2",

@@ -30,6 +30,7 @@ _MODULES = (
     "bucket_settings",
     "s3_refusals",
     "images",
+    "own_images",
     "identities",
     "roles",
     "instance_types",

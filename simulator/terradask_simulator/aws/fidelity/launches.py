@@ -28,6 +28,7 @@ from terradask_simulator.aws.fidelity.launch_limits import (
     check_vcpus,
 )
 from terradask_simulator.aws.fidelity.lookups import index_of
+from terradask_simulator.aws.fidelity.own_images import check_available
 from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.fidelity.slow_instances import begin_launch
 from terradask_simulator.aws.fidelity.spot import mark
@@ -197,6 +198,7 @@ def _check_pool(
         data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
     ) or kwargs["instance_type"]
     check_account(instance_type)
+    check_available(backend, image_id)
     check_architecture(backend, image_id, instance_type)
     devices = kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings") or []
     check_root_volume(backend, image_id, devices)

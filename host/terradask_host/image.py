@@ -1,0 +1,205 @@
+"""``python -m terradask_host.image``: prepares this instance to become an image of the workspace's
+own, reports that, and powers it off. Run by root, by systemd, when cloud-init has ended.
+
+The image keeps the host program, Python, and the environment of the instance's recipe. What names
+this instance goes: configuration, keys, logs, the identity of machine and cloud-init.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from terradask_host.agent.aws import Aws, is_aws_error
+from terradask_host.agent.environment import Environment
+from terradask_host.agent.event_queue import EventQueue
+from terradask_host.config import PYTHON_VARIABLE, HostConfig, load_config, parse_document
+from terradask_host.documents import FORMAT, now_text
+from terradask_host.errors import DocumentChanged, EnvironmentFailed, HostError
+from terradask_host.metadata import InstanceMetadata
+
+#: `ROLE`: what the tag ``terradask:role`` has on an instance that becomes an image.
+ROLE, RECIPE_TAG = "image", "terradask:image:recipe"
+#: Key prefix of recipes: the SHA-256 of one follows, or ``wheels/…`` of an environment.
+RECIPES = "host/images/"
+#: Where it reports, as a host of a cluster that no cluster can be.
+REPORTS = "clusters/_images/hosts/"
+PREPARED, FAILED = "prepared", "failed"
+
+_USER = "terradask"
+_HOST_UNIT = "terradask-host.service"
+#: What is removed, below the root.
+#: AWS (documented, image-secrets): An image should have no SSH host keys, authorized keys and shell
+#: histories. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/building-shared-amis.html
+_REMOVED = (
+    "etc/terradask",
+    f"etc/systemd/system/{_HOST_UNIT}",
+    "opt/terradask/archives",
+    "opt/terradask/unpacked",
+    "opt/terradask/cache",
+    "opt/terradask/boot.sh",
+    "etc/ssh/ssh_host_*",
+    "root/.ssh/authorized_keys",
+    "home/*/.ssh/authorized_keys",
+    "root/.*_history",
+    "home/*/.*_history",
+    "root/.aws",
+    # Of the agent of Systems Manager: which instance it is.
+    "var/lib/amazon/ssm/*",
+    "var/lib/dbus/machine-id",
+    "var/lib/systemd/random-seed",
+    "var/lib/systemd/credential.secret",
+    "var/lib/terradask/uv-cache",
+    "var/lib/terradask/environments/*.lock",
+    "var/lib/terradask/environments/*.wheels",
+    "var/cache/dnf/*",
+    "var/tmp/*",
+    "tmp/*",
+)
+
+
+def build_environment(config: HostConfig, recipe_sha256: str) -> None:
+    """Build the environment of a recipe, as the user who runs Dask: packages may run code.
+
+    Raises `ConfigInvalid`, `DocumentChanged`, `EnvironmentFailed`, and botocore's errors.
+    """
+    aws = Aws(config.region)
+
+    def read(key: str) -> bytes:
+        answer = aws.client("s3").get_object(Bucket=config.bucket, Key=f"{RECIPES}{key}")
+        content: bytes = answer["Body"].read()
+        return content
+
+    key = f"{recipe_sha256}.json"
+    content = read(key)
+    found = hashlib.sha256(content).hexdigest()
+    if found != recipe_sha256:
+        raise DocumentChanged(
+            "The image's recipe in the bucket is not the one that its instance names.",
+            given=f"{RECIPES}{key} with SHA-256 {found}",
+            allowed=f"SHA-256 {recipe_sha256}",
+            advice="Find out who wrote it, delete it, then run: terradask image build",
+        )
+    recipe = parse_document(content, f"{RECIPES}{key}")
+    Environment(
+        config.paths,
+        str(recipe.get("python")),
+        str(recipe.get("lock")),
+        events=EventQueue(),
+        log=_print,
+        deadline_seconds=config.timing.environment_deadline_seconds,
+        read=read,
+    ).build()
+
+
+def _build_as_user(config: HostConfig, recipe_sha256: str) -> None:
+    """Build the environment in a process of the user's."""
+    state = config.paths.state
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    is_root = os.geteuid() == 0
+    if is_root:
+        shutil.chown(state, _USER, _USER)
+    command = [sys.executable, "-P", "-m", "terradask_host.image", recipe_sha256]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **(_unit_environ() if is_root else {})},
+        check=False,
+        stdout=None,
+        stderr=subprocess.PIPE,
+        text=True,
+        **({"user": _USER, "group": _USER, "extra_groups": []} if is_root else {}),
+    )
+    if done.returncode:
+        raise EnvironmentFailed(done.stderr.strip() or f"exit code {done.returncode}")
+
+
+def _unit_environ() -> dict[str, str]:
+    """Return the variables of the host program's unit: an image may name its indexes there."""
+    command = ["systemctl", "show", "--property=Environment", "--value", _HOST_UNIT]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    pairs = (word.partition("=") for word in shlex.split(done.stdout))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def clean(root: Path) -> None:
+    """Remove what is of this instance alone. Raises `OSError` if something stays."""
+    for pattern in _REMOVED:
+        for path in root.glob(pattern):
+            _remove(path)
+    # systemd makes another identity where this file is empty, see machine-id(5).
+    (root / "etc/machine-id").write_text("")
+    if shutil.which("cloud-init"):
+        subprocess.run(["cloud-init", "clean"], check=True, stdout=subprocess.DEVNULL)
+    for path in _files(root / "var/log"):
+        # Open in programs that go on until the end: emptied, not removed.
+        os.truncate(path, 0)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def _print(line: str) -> None:
+    print(f"terradask-image: {line}", flush=True)
+
+
+def prepare(config: HostConfig, metadata: InstanceMetadata) -> None:
+    """Prepare the image, and report whether that succeeded."""
+    instance_id = metadata.get("meta-data/instance-id")
+    report: dict[str, Any] = {"format": FORMAT, "instance_id": instance_id, "state": PREPARED}
+    # Loaded and signed in before their files go.
+    s3 = Aws(config.region).client("s3")
+    try:
+        recipe = metadata.get(f"meta-data/tags/instance/{RECIPE_TAG}")
+        # A simulated host has the environment of its simulator.
+        if recipe and PYTHON_VARIABLE not in os.environ:
+            _build_as_user(config, recipe)
+        # A simulated host's computer isn't cleaned.
+        if config.paths.root == Path("/"):
+            clean(config.paths.root)
+    except (HostError, OSError, subprocess.SubprocessError) as error:
+        report |= {"state": FAILED, "reason": str(error)}
+    except Exception as error:
+        if not is_aws_error(error):
+            raise
+        report |= {"state": FAILED, "reason": str(error)}
+    _print(f"{report['state']} {report.get('reason', '')}".strip())
+    body = json.dumps({**report, "at": now_text()}).encode()
+    s3.put_object(Bucket=config.bucket, Key=f"{REPORTS}{instance_id}.json", Body=body)
+
+
+def main(arguments: list[str]) -> int:
+    """Prepare the image and power off; with an argument, build the environment of that recipe."""
+    config = load_config(os.environ)
+    if arguments:
+        try:
+            build_environment(config, arguments[0])
+        except HostError as error:
+            print(error, file=sys.stderr)
+            return 1
+        return 0
+    try:
+        prepare(config, InstanceMetadata(config.metadata_endpoint))
+    finally:
+        # In any case: an instance that stays would cost.
+        subprocess.run(["systemctl", "poweroff"], check=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
