@@ -1,7 +1,8 @@
 """The time from power on until a host is `running`, by step: a machine that boots with systemd and
-cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. AWS's part
-and Amazon Linux's `dnf` aren't included. Packages come from an index on loopback. States have
-whole seconds.
+cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. *Image*: the
+same from an [image of one's own](network.md#an-image-of-ones-own), with the environment. AWS's part
+and Amazon Linux's `dnf` aren't included, nor the first reads of a volume made from a snapshot.
+Packages come from an index on loopback. States have whole seconds.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.boot.booted_aws import BootedAws, booted_aws, launch
+from tests.boot.booted_aws import BootedAws, booted_aws, environment_of, launch
 from tests.boot.system import why_not
 from tests.boot.wires import own_network
 from tests.quick_provider import quick_provider
 from tests.waiting import eventually
 
 from benchmarks._measure import NotMeasured, Row, Verdict
-from terradask import Cluster
+from terradask import Cluster, Workspace
+from terradask._workspace.image_build import ImageBuild
 from terradask_modules.names import bucket_name
 
 _ROOT = Path(__file__).parents[1]
@@ -51,6 +53,17 @@ _STEPS = {
     "user, disks, unit": "getent passwd ",
 }
 _STARTED, _WHOLE = "power on to boot.sh", "boot.sh to `running`"
+_FROM_POWER = "power on to `running`"
+#: Rows of hosts that install nothing.
+_OF_IMAGES = (
+    _STARTED,
+    "boot.sh, all",
+    "`environment` to `starting`",
+    "`starting` to `running`",
+    _WHOLE,
+    _FROM_POWER,
+)
+_ENVIRONMENT = "boot-bench"
 _UNIT = "systemctl daemon-reload"
 
 
@@ -69,13 +82,29 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         aws = stack.enter_context(booted_aws(provider, folder))
         aws.power.files |= _TRACE_FILES
         rows: dict[str, Row] = {}
-        for number in range(runs + 1):
-            for name, seconds in {**_empty(aws, number), **_host(aws, number)}.items():
-                print(f"  run {number}: {name} {seconds:.2f}", file=sys.stderr, flush=True)
-                if number:
-                    rows.setdefault(name, Row(name)).runs.append(seconds)
-    whole = rows[_WHOLE]
-    return list(rows.values()), [Verdict(_WHOLE, whole.median, 30, " s")]
+        environment_of(_ENVIRONMENT)
+        # Before the network names it, which changes what hosts boot from.
+        image = ImageBuild(Workspace.load().images, "x86_64", environment=_ENVIRONMENT).run()
+        candidates: dict[str, Callable[[int], dict[str, float]]] = {
+            "": lambda number: {**_empty(aws, number), **_host(aws, f"cold-{number}")},
+            "image: ": lambda number: _host(aws, f"image-{number}"),
+        }
+        for prefix, candidate in candidates.items():
+            if prefix:
+                aws.sim_network(image=image.id)
+            for number in range(runs + 1):
+                for step, seconds in candidate(number).items():
+                    name = f"{prefix}{step}"
+                    print(f"  run {number}: {name} {seconds:.2f}", file=sys.stderr, flush=True)
+                    if number and (not prefix or step in _OF_IMAGES):
+                        rows.setdefault(name, Row(name)).runs.append(seconds)
+    whole, image_whole = rows[_FROM_POWER], rows[f"image: {_FROM_POWER}"]
+    return list(rows.values()), [
+        Verdict(_WHOLE, rows[_WHOLE].median, 30, " s"),
+        Verdict(
+            "power on to `running`, image / cold", image_whole.median / whole.median, 0.9, " x"
+        ),
+    ]
 
 
 def _empty(aws: BootedAws, number: int) -> dict[str, float]:
@@ -90,14 +119,21 @@ def _empty(aws: BootedAws, number: int) -> dict[str, float]:
     return {"power on to the first command of other user data": float(started) - machine.started_at}
 
 
-def _host(aws: BootedAws, number: int) -> dict[str, float]:
+def _host(aws: BootedAws, cluster: str) -> dict[str, float]:
     """Boot the scheduler of a cluster, alone."""
     known = set(aws.power.machines)
-    with Cluster(f"bench-{number}", n_workers=0, connect="private", timeout=240):
+    with Cluster(
+        cluster,
+        n_workers=0,
+        software=_ENVIRONMENT,
+        package_sync=False,
+        connect="private",
+        timeout=240,
+    ):
         (machine,) = (aws.power.machines[key] for key in set(aws.power.machines) - known)
         with contextlib.closing(aws.sim.client("s3")) as s3:
             bucket = bucket_name("default", "123456789012", "us-east-1")
-            keys = s3.list_objects_v2(Bucket=bucket, Prefix=f"clusters/bench-{number}/hosts/")
+            keys = s3.list_objects_v2(Bucket=bucket, Prefix=f"clusters/{cluster}/hosts/")
             (key,) = (item["Key"] for item in keys["Contents"])
 
             def history() -> dict[str, str]:
@@ -129,6 +165,7 @@ def _steps(trace: str, started_at: float, states: Mapping[str, float]) -> dict[s
     seconds["`environment` to `starting`"] = states["starting"] - states["environment"]
     seconds["`starting` to `running`"] = states["running"] - states["starting"]
     seconds[_WHOLE] = states["running"] - first
+    seconds[_FROM_POWER] = states["running"] - started_at
     return seconds
 
 

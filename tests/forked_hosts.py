@@ -40,7 +40,7 @@ _HERE = "TERRADASK_TESTS_HERE"
 
 def spawn_program(
     address: str,
-    arguments: Sequence[str],
+    program: Sequence[str],
     environ: Mapping[str, str],
     folder: Path,
     umask: int,
@@ -49,12 +49,12 @@ def spawn_program(
     dask: bool = True,
 ) -> Forked:
     """Have a host's program forked, and with `dask` its Dask processes; stands in for
-    `terradask_simulator.hosts.machine.spawn`.
+    `terradask_simulator.hosts.machine.spawn`, with a module and its arguments.
     """
     with Path(os.devnull).open("rb") as nothing:
         return fork(
             address,
-            ["-m", "terradask_host", *arguments],
+            ["-m", *program],
             environ={**environ, _HERE: address if dask else ""},
             folder=folder,
             umask=umask,

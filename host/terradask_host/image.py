@@ -1,8 +1,8 @@
 """``python -m terradask_host.image``: prepares this instance to become an image of the workspace's
 own, reports that, and powers it off. Run by root, by systemd, when cloud-init has ended.
 
-The image keeps the host program, Python, and the environment of the instance's recipe. What names
-this instance goes: configuration, keys, logs, the identity of machine and cloud-init.
+The image keeps the host program, Python, and the environment of the instance's recipe.
+Configuration, keys, logs, and the identities of machine and cloud-init are removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from terradask_host.documents import FORMAT, now_text
 from terradask_host.errors import DocumentChanged, EnvironmentFailed, HostError
 from terradask_host.metadata import InstanceMetadata
 
-#: `ROLE`: what the tag ``terradask:role`` has on an instance that becomes an image.
+#: The value of the tag ``terradask:role`` on an instance that becomes an image, and the tag with
+#: the SHA-256 of its recipe. `terradask_modules.names` has the same.
 ROLE, RECIPE_TAG = "image", "terradask:image:recipe"
 #: Key prefix of recipes: the SHA-256 of one follows, or ``wheels/…`` of an environment.
 RECIPES = "host/images/"
@@ -36,7 +37,7 @@ PREPARED, FAILED = "prepared", "failed"
 
 _USER = "terradask"
 _HOST_UNIT = "terradask-host.service"
-#: What is removed, below the root.
+#: Patterns of removed files and folders, below the root.
 #: AWS (documented, image-secrets): An image should have no SSH host keys, authorized keys and shell
 #: histories. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/building-shared-amis.html
 _REMOVED = (

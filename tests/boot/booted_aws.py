@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from terradask import Workspace
+from terradask._software.client_versions import lock_software
+from terradask._software.named_environments import NamedEnvironment
 from terradask_modules.caller_policies import CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
@@ -23,7 +25,7 @@ from ..package_index import list_archive, serving
 from ..quick_provider import QuickProvider
 from .machines import Power
 from .metadata_service import metadata_service
-from .system import PACKAGES
+from .system import PACKAGES, ROOT
 from .wires import CIDR, ROUTER, reachable
 
 #: What hosts without a run are launched from, and the cluster that they say they are of.
@@ -89,6 +91,11 @@ class BootedAws:
                 )
         return arn
 
+    def sim_network(self, **settings: Any) -> None:
+        """Apply the network with further settings, as its owner."""
+        workspace = Workspace.load(network={"zones": ["us-east-1a"], **settings})
+        workspace.apply(workspace.plan_network())
+
     def log(self, cluster: str, instance_id: str) -> str:
         """Return what a host has written to CloudWatch so far."""
         with contextlib.closing(self.sim.client("logs")) as logs:
@@ -143,6 +150,15 @@ def _setup_policies() -> list[dict[str, Any]]:
         )
     )
     return list(caller_policies(CallerScope(hosts=place), "setup").values())
+
+
+def environment_of(name: str) -> None:
+    """Put a named environment into the workspace's bucket: the packages of this environment."""
+    workspace = Workspace.load()
+    lock = lock_software([], lock_file=ROOT / "requirements/dev.lock")
+    at, by = "2026-01-01T00:00:00Z", workspace.aws.caller_arn
+    environment = NamedEnvironment.of_lock(name, lock, "x86_64", at=at, by=by)
+    workspace.environments.stored.write(environment, lock)
 
 
 def _index(root: Path) -> Path:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from terradask_modules.names import IMAGE_REPORTS
 from terradask_modules.user_data import render_user_data
 
 from .rendered_user_data import VALUES
@@ -366,3 +367,49 @@ def test_boot_says_which_folder_of_the_bucket_lacks_packages(machine: Machine) -
     assert f"terradask-boot: {lack}: terradask doctor --fix" in answer.stdout
     assert "attempt 5 of 5 failed" in answer.stdout
     assert "get_host_program" in machine.report()["reason"]
+
+
+def test_an_image_with_the_host_program_installs_nothing(machine: Machine) -> None:
+    assert machine.boot().returncode == 0
+    mark = machine.folder / "opt/venv/terradask.sha256"
+    sha256 = json.loads((machine.folder / "etc/host.json").read_text())["wheel"]["sha256"]
+    assert mark.read_text().strip() == sha256
+    (machine.folder / "calls").unlink()
+    answer = machine.boot()
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "terradask-boot: the image has the host program\n" in answer.stdout
+    assert "aws " not in machine.calls
+    assert "systemctl enable --now --no-block terradask-host.service" in machine.calls
+    # Another version's is replaced as a whole.
+    left = machine.folder / "opt/venv/of-the-image"
+    left.touch()
+    mark.write_text("0a" * 32)
+    answer = machine.boot()
+    assert "the image has another host program: terradask image build" in answer.stdout
+    assert not left.exists()
+    assert mark.read_text().strip() == sha256
+
+
+def test_an_instance_that_becomes_an_image_starts_no_host_program(machine: Machine) -> None:
+    machine.command("systemd-run", "")
+    curl = machine.folder / "bin/curl"
+    curl.write_text(curl.read_text().replace("*:role) echo worker", "*:role) echo image"))
+    answer = machine.boot()
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    python = machine.folder / "opt/venv/bin/python"
+    run = "--quiet --no-block --unit terradask-image --property After=cloud-final.service"
+    assert f"systemd-run {run} {python} -m terradask_host.image" in machine.calls
+    assert "systemctl" not in machine.calls
+    assert "lsblk" not in machine.calls
+
+
+def test_an_image_whose_boot_fails_reports_where_no_cluster_can_be(machine: Machine) -> None:
+    curl = machine.folder / "bin/curl"
+    changed = curl.read_text().replace("*:cluster) echo etl", "*:cluster) exit 22")
+    assert changed != curl.read_text()
+    curl.write_text(changed)
+    (wheel,) = machine.archives.glob("terradask_host-*")
+    wheel.unlink()
+    assert machine.boot().returncode == 1
+    report = machine.folder / "bucket" / IMAGE_REPORTS / "i-7.json"
+    assert json.loads(report.read_text())["state"] == "failed"

@@ -22,6 +22,7 @@ from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext, configuration_of
 from terradask._workspace.host_objects import keeping_host_objects
 from terradask._workspace.host_packages import HostPackages
+from terradask._workspace.images import Images
 from terradask._workspace.stack import Stack
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import AccessDenied, AwsError, ClusterNotFound, NoBaseline, TerraformError
@@ -244,6 +245,8 @@ class Applier:
             self._refuse_named_groups(stack)
             configuration_of(self.context).to_destroy(NETWORK_STACK)
             stack.init()
+            images = Images(self.context)
+            images.end_instances()
             recovery = self.stacks.network_recovery(stack)
             removed = recovery.remove_unknown()
             if stack.ids():
@@ -259,6 +262,7 @@ class Applier:
                     advice="check workspace.name, workspace.region and the AWS account",
                 )
             stack.remove()
+            images.remove_all()
         self.context.network.forget()
 
     def sweeper(self) -> Sweeper:

@@ -16,7 +16,6 @@ from terradask._aws.answers import unless
 from terradask._aws.listing import listed_instances
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.tags import tag_filters, tags_of
-from terradask._cleanup.delete import end_instances
 from terradask._cleanup.orphans import IMAGE_BUILD_SECONDS
 from terradask._common.json_text import parse_json
 from terradask._common.polling import wait_until
@@ -35,7 +34,6 @@ from terradask_modules.names import (
     TAG_GROUP,
     TAG_IMAGE_PREFIX,
     TAG_IMAGE_RECIPE,
-    TAG_ROLE,
     resource_name,
 )
 from terradask_stacks.hardware.architecture import Architecture
@@ -126,13 +124,13 @@ class ImageBuild:
         now = datetime.datetime.now(datetime.UTC)
         left = [
             instance["InstanceId"]
-            for instance in builders(self.images)
+            for instance in self.images.instances()
             if instance["InstanceId"] in made
             or (now - instance["LaunchTime"]).total_seconds() > IMAGE_BUILD_SECONDS
         ]
         if left:
             context.message(f"ending what an interrupted command left: {', '.join(left)}")
-            end_instances(context.aws, left, cluster=None, progress=context.progress)
+            self.images.end_instances(left)
         for image in images:
             if image["State"] in ("failed", "error", "invalid"):
                 context.message(f"removing {image['ImageId']}, which EC2 could not make")
@@ -200,7 +198,7 @@ class ImageBuild:
         try:
             yield instance_id
         finally:
-            end_instances(context.aws, [instance_id], cluster=None, progress=context.progress)
+            self.images.end_instances([instance_id])
             ObjectStore(context.aws, context.bucket, IMAGE_REPORTS).delete(f"{instance_id}.json")
 
     def _launch(self, base: str, size_gib: int, python: str, recipe: str | None) -> str:
@@ -337,19 +335,6 @@ class ImageBuild:
                 "build removes what failed, and makes another one",
             )
         return read_image(found)
-
-
-def builders(images: Images) -> list[Mapping[str, Any]]:
-    """Return the instances that become images, of this or other commands.
-
-    Permission needed: ``ec2:DescribeInstances``.
-    """
-    ec2 = images.context.aws.client("ec2")
-    filters = [
-        *tag_filters({**images.context.network.where.tags, TAG_ROLE: IMAGE_ROLE}),
-        {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
-    ]
-    return list(listed_instances(ec2, Filters=filters))
 
 
 def _tagged(kind: str, tags: Mapping[str, str]) -> dict[str, Any]:

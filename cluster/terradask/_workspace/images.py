@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
-from terradask._aws.listing import listed, listed_groups
+from terradask._aws.listing import listed, listed_groups, listed_instances
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._catalog.prices.prices import PriceKey, price_text
+from terradask._cleanup.delete import end_instances
 from terradask._workspace.context import WorkspaceContext
-from terradask.errors import BaselineError, InUse, InvalidInput
+from terradask.errors import AccessDenied, BaselineError, InUse, InvalidInput
 from terradask_modules.names import (
     IMAGE_ROLE,
     TAG_CLUSTER,
@@ -24,6 +25,9 @@ from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
     from terradask_stacks.hardware.architecture import Architecture
+
+#: States of an instance that is or can be on.
+_ALIVE = ("pending", "running", "stopping", "stopped")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,9 @@ class Image:
     state: str
     #: When it was made, UTC, in ISO 8601.
     created_at: str
-    #: Size of its root volume. AWS charges for the blocks of its snapshot that were written.
+    #: Size of its root volume.
+    #: AWS (documented): EBS bills a snapshot by the blocks that were written.
+    #: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-snapshots.html
     size_gib: int
     snapshots: tuple[str, ...]
     #: SHA-256 of the host program's wheel that it has.
@@ -124,7 +130,7 @@ class Images:
         for architecture, given in context.settings.network.images.items():
             if given == image_id:
                 users.append(f"network.{IMAGE_SETTINGS[architecture]} in the settings")
-        lock = read_lock(context.loaded.root / LOCK_NAME).network
+        lock = read_lock(context.loaded.lock_path).network
         if lock is not None and image_id in lock.image_ids.values():
             users.append(LOCK_NAME)
         templates = dict(self._templates_of_groups())
@@ -171,6 +177,39 @@ class Images:
         """Deregister an image with its snapshots, used or not."""
         ec2 = self.context.aws.client("ec2")
         ec2.deregister_image(ImageId=image.id, DeleteAssociatedSnapshots=True)
+
+    def remove_all(self) -> None:
+        """Remove all images, of a network that is destroyed: they cost. Without the permission,
+        warn.
+        """
+        try:
+            for image in self.find():
+                self.context.message(f"removing image {image.id} and its snapshots")
+                self.remove(image)
+        except AccessDenied as error:
+            self.context.warn(
+                f"the workspace's images may be left, and cost: {error.problem}; callers with the "
+                "permissions of setup see and delete them: terradask image list"
+            )
+
+    def instances(self) -> list[Mapping[str, Any]]:
+        """Return the instances that become images, of this or other commands.
+
+        Permission needed: ``ec2:DescribeInstances``.
+        """
+        filters = [*tag_filters(self.tags), {"Name": "instance-state-name", "Values": list(_ALIVE)}]
+        return list(listed_instances(self.context.aws.client("ec2"), Filters=filters))
+
+    def end_instances(self, ids: Collection[str] | None = None) -> None:
+        """End the instances that become images, or those with these ids.
+
+        Permission needed: ``ec2:TerminateInstances``.
+        """
+        if ids is None:
+            ids = [instance["InstanceId"] for instance in self.instances()]
+        if ids:
+            context = self.context
+            end_instances(context.aws, ids, cluster=None, progress=context.progress)
 
     def _templates_of_groups(self) -> Iterator[tuple[tuple[str, str], str]]:
         """Yield the launch templates of the workspace's groups, by id and version, with the

@@ -241,7 +241,7 @@ class Environment:
         or an archive has another hash, and when a wheel of the cluster's own is missing;
         `DocumentChanged` when such a wheel isn't the lock's.
         """
-        if self._is_known():
+        if self.is_known():
             return self.interpreter
         wheels = self.paths.environments / f"{self.folder.name}.wheels"
         of_uv = [line for line in self.lock if not is_conda_line(line)]
@@ -257,7 +257,7 @@ class Environment:
         `write` puts the files into a temporary folder and raises if they aren't the expected ones;
         then they are moved into place. Raises `EnvironmentFailed`, and as `write` does.
         """
-        if self._is_known():
+        if self.is_known():
             return self.interpreter
         beside = self.folder.with_name(f"{self.folder.name}.unpacked")
         try:
@@ -272,7 +272,8 @@ class Environment:
         self._complete_mark.touch()
         return self.interpreter
 
-    def _is_known(self) -> bool:
+    def is_known(self) -> bool:
+        """Return whether the environment is complete, and log it: an image may have it."""
         if self.is_there:
             self.log(f"environment {self.folder.name} exists already")
         return self.is_there

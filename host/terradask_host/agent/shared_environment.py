@@ -101,12 +101,14 @@ class SharedEnvironment:
             self.environment.log(f"{MANIFEST} can't be read: {error}")
             found = None
         shared = found.archive if found is not None and found.state == READY else None
-        if self.environment.is_there:
-            # An earlier host program may have ended before it shared it.
-            if shared is None:
+        built = self.bound.run.environment
+        if self.environment.is_known():
+            # An image has it, or an earlier host program has ended before it shared it.
+            if shared is None and built is not None:
+                self._write_manifest(READY, archive=built)
+            elif shared is None:
                 self._share()
             return self.environment.interpreter
-        built = self.bound.run.environment
         for archive in (shared, built):
             fetched = None if archive is None else self._fetch(archive)
             if fetched is not None:
@@ -129,7 +131,7 @@ class SharedEnvironment:
         can't build it, `StopRequested` on a stop request.
         """
         environment = self.environment
-        if environment.is_there:
+        if environment.is_known():
             return environment.interpreter
         built = self.bound.run.environment
         fetched = None if built is None else self._fetch(built)

@@ -8,7 +8,7 @@ from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow, both
 from terradask_modules.names import IMAGE_REPORTS, IMAGE_ROLE, TAG_ROLE
 
-#: What a launch makes.
+#: The types of resources that a launch makes.
 _BORN = ("instance", "network-interface", "volume")
 
 
@@ -27,13 +27,14 @@ def keep_images(scope: CallerScope) -> list[Statement]:
         *([] if scope.given_security_groups else ["security-group"]),
         *([] if scope.given_subnets else ["subnet"]),
     ]
+    from_template = {"ArnLike": {"ec2:LaunchTemplate": scope.ec2("launch-template")[0]}}
     tagged, owned = both(scope.tagged, asked), both(scope.where.own, is_one)
     return [
         allow("LaunchForImagesOnNetwork", run, scope.ec2(*own), scope.where.own),
         *([allow("LaunchForImagesOnGiven", run, scope.ec2(*given))] if given else []),
-        allow("LaunchForImages", run, scope.ec2(*_BORN), tagged),
+        allow("LaunchForImages", run, scope.ec2(*_BORN), both(tagged, from_template)),
         # Any that the account may launch: the settings check its owner.
-        allow("LaunchAnyImage", run, scope.images),
+        allow("LaunchAnyImage", run, scope.images, from_template),
         allow("MakeImages", "ec2:CreateImage", [scope.images, snapshots], tagged),
         allow("MakeImagesOf", "ec2:CreateImage", scope.ec2("instance"), owned),
         scope.tag_at_birth(

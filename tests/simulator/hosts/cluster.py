@@ -244,7 +244,13 @@ class HostProcess:
         with self.log_path.open("wb") as log:
             account = cluster.account
             self.process = spawn_program(
-                account.forks, [], environ, Path.cwd(), UMASK, log, dask=account.forks_dask
+                account.forks,
+                ["terradask_host"],
+                environ,
+                Path.cwd(),
+                UMASK,
+                log,
+                dask=account.forks_dask,
             )
 
     @property

@@ -130,16 +130,17 @@ def test_what_changes_something_is_bound_to_the_workspace(
         tagged = any(key.endswith("/terradask:workspace") for key in keys(statement))
         if writes and not named and not tagged:
             loose.append(statement["Sid"])
-    # The address in the same request must be the workspace's; the template names the image; the
-    # hosted zone is AWS's; a reservation is its owner's, shared by other means; quotas and
-    # service-linked roles are the account's. The document of sessions is AWS's, and sessions are
-    # named after who opened them. A subscription is ended by an id that AWS has chosen, for which
-    # IAM knows no resource.
+    # The address in the same request must be the workspace's; the template names the image, or a
+    # new one is made from any; the hosted zone is AWS's; a reservation is its owner's, shared by
+    # other means; quotas and service-linked roles are the account's. The document of sessions is
+    # AWS's, and sessions are named after who opened them. A subscription is ended by an id that AWS
+    # has chosen, for which IAM knows no resource.
     assert set(loose) <= {
         "AskForQuotas",
         "EndSubscriptions",
         "ForwardPortsInSessions",
         "KeepOwnSessions",
+        "LaunchAnyImage",
         "LaunchImageOfTemplate",
         "LaunchIntoReservations",
         "MakeServiceRoles",
@@ -243,6 +244,7 @@ def test_what_is_given_is_named_and_never_made() -> None:
     setup, user = (caller_statements(GIVEN, caller) for caller in ("setup", "user"))
     made = {action for action in allowed(setup) if ":Create" in action}
     assert made == {
+        "ec2:CreateImage",
         "ec2:CreateLaunchTemplate",
         "ec2:CreateLaunchTemplateVersion",
         "ec2:CreateTags",
