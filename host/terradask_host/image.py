@@ -108,15 +108,14 @@ def _build_as_user(config: HostConfig, recipe_sha256: str) -> None:
     is_root = os.geteuid() == 0
     if is_root:
         shutil.chown(state, _USER, _USER)
-    command = [sys.executable, "-P", "-m", "terradask_host.image", recipe_sha256]
+    user: dict[str, Any] = {"user": _USER, "group": _USER, "extra_groups": []} if is_root else {}
     done = subprocess.run(
-        command,
+        [sys.executable, "-P", "-m", "terradask_host.image", recipe_sha256],
         env={**os.environ, **(_unit_environ() if is_root else {})},
         check=False,
-        stdout=None,
         stderr=subprocess.PIPE,
         text=True,
-        **({"user": _USER, "group": _USER, "extra_groups": []} if is_root else {}),
+        **user,
     )
     if done.returncode:
         raise EnvironmentFailed(done.stderr.strip() or f"exit code {done.returncode}")

@@ -323,7 +323,7 @@ class ImageBuild:
             with unless("InvalidAMIID.NotFound"):
                 for one in ec2.describe_images(ImageIds=[image_id])["Images"]:
                     found.update(one)
-            return found.get("State", "pending") != "pending"
+            return bool(found.get("State", "pending") != "pending")
 
         wait_until(is_made, limit_seconds=IMAGE_SECONDS, pause_seconds=_POLL_SECONDS)
         if found.get("State") != "available":

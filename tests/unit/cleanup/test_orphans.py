@@ -64,6 +64,14 @@ def verdicts(seen: Inventory, **earlier) -> list[tuple[str, bool]]:
     return [(stray.kind, stray.may_go(NOW)) for stray in judge(seen, grace=GRACE, **earlier)]
 
 
+def test_an_instance_for_an_image_is_an_orphan_when_no_command_waits_for_it() -> None:
+    for age, expected in ((5000, []), (6000, [("instance", True)])):
+        builder = thing(cluster=None, age=age, is_for_image=True)
+        assert verdicts(world(builder)) == expected
+    # Of somebody else's without a cluster nothing is known.
+    assert verdicts(world(thing(cluster=None, age=6000))) == []
+
+
 LIVE = deployed(is_whole=True)
 LOST = deployed(has_resources=True, started_at=ago(600))
 CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
