@@ -105,6 +105,7 @@ def test_the_promised_commands_exist() -> None:
         "explain",
         "env create",
         "env build",
+        *(f"image {verb}" for verb in ("build", "list", "delete")),
         "limits",
         "offers",
         "env list",

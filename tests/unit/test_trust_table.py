@@ -53,7 +53,6 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "`host/<sha256>/<archive>`": "host/0a/uv-1.0-py3-none-any.whl",
             "`host/scripts/<sha256>`": "host/scripts/0a",
             "`host/images/<sha256>.json`": "host/images/0a.json",
-            "`clusters/_images/hosts/<instance id>.json`": "clusters/_images/hosts/i-1.json",
             "`host/limits.json`": "host/limits.json",
             "`workspace.json`": "workspace.json",
             "`applied/network.json`": "applied/network.json",
