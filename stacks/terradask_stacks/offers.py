@@ -84,10 +84,7 @@ def with_offers(
         given = settings.cluster.offer if "offer" in arguments else cluster.offer
         if declared is not None and given != cluster.offer:
             found["declared"] = _is_declared(declared, given, cluster.offer)
-        of_arguments = arguments | {"declared"}
-        if declared is None and "offer" in arguments:
-            of_arguments |= found.keys()
-        late = [key for key in found if key in of_arguments and key != "offer"]
+        late = [key for key in found if key in arguments | {"declared"} and key != "offer"]
         if late:
             refused[declared] = tuple(found[key] for key in late)
         findings += [one for key, one in found.items() if key not in late]

@@ -14,6 +14,7 @@ from terradask import Cluster
 from terradask._clusters.worker_counts import check_workers
 from terradask._dask.decision import check_offer
 from terradask._workspace.offers import find_offers
+from terradask.cli import _run_command
 from terradask.errors import InvalidInput, SettingsError
 from terradask_stacks.choices import _RANGES, _SIZES, Choice, _has_bounds
 from terradask_stacks.loading import load_settings
@@ -445,6 +446,21 @@ def test_the_command_lists_shows_and_completes_them(tmp_path: Path) -> None:
 def test_an_offer_without_a_cluster_is_planned_alone(words: list[str], says: str) -> None:
     done = in_this_process(*words)
     assert (done.returncode, says in done.stderr) == (2, True)
+
+
+def test_a_job_has_the_offers_number_unless_one_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(terradask, "Cluster", dict)
+    target = dict.fromkeys(["cluster", *_run_command._HARDWARE])
+
+    def made(**given: Any) -> Any:
+        return _run_command._cluster({**target, **given}, 4, None)
+
+    assert made()["n_workers"] == 4
+    offered = made(offer="small")
+    assert (offered["offer"], "n_workers" in offered) == ("small", False)
+    assert made(offer="small", n_workers=2)["n_workers"] == 2
 
 
 def test_scaling_beyond_an_offer_names_it() -> None:
