@@ -167,6 +167,8 @@ def test_no_other_call_makes_a_group_larger_or_of_other_types(
             groups.start_instance_refresh,
             {**named, "DesiredConfiguration": {"MixedInstancesPolicy": mixed("p5.48xlarge")}},
         ),
+        # A pool may be larger than its group's maximum, and its hosts may run.
+        (groups.put_warm_pool, {**named, "MaxGroupPreparedCapacity": 50, "PoolState": "Running"}),
         (groups.attach_instances, {**named, "InstanceIds": [instance]}),
         (
             groups.create_launch_configuration,
