@@ -1,4 +1,4 @@
-"""A capacity block, bought in advance: planned before it begins, and started within its times."""
+"""GPUs of a capacity block, bought in advance: planned before it begins, and started in its times."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ nat = "none"
 public_workers = true
 zones = ["us-east-1a"]
 architectures = ["x86_64"]
+gpu_images = true
 [clusters.train]
 n_workers = 1
 max_workers = 2
 capacity_reservation = "{}"
 """
-TYPE = "c6i.large"
+TYPE = "p4d.24xlarge"
 
 
 def bought(ec2: Any, begins: datetime.datetime) -> str:

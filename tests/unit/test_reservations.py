@@ -209,8 +209,10 @@ def test_more_than_are_free_are_refused_at_a_start_and_more_than_exist_in_a_plan
     assert "fewer workers" in str(caught.value.advice)
     (warning,) = checked(three, starts=False)
     assert "2 of the 3 workers free now" in warning
-    with pytest.raises(NoCapacity, match="too few machines"):
+    assert "wait until" in str(caught.value.advice)
+    with pytest.raises(NoCapacity, match="too few machines") as beyond:
         checked(replace(HOSTS, number=5), starts=False)
+    assert "wait" not in str(beyond.value.advice)
     (limit,) = checked(replace(HOSTS, most=9))
     assert "max_workers is 9" in limit
 

@@ -138,12 +138,18 @@ class Reserved:
     @property
     def given(self) -> str:
         """The setting and its reservations, for an error."""
-        return f"{self.setting} = {self.target}: {describe(self.reservations)}"
+        return _given(self.setting, self.target, self.reservations)
 
 
 def describe(reservations: Iterable[Reservation]) -> str:
     """Return reservations as text."""
     return "; ".join(map(str, reservations)) or "no reservation"
+
+
+def _given(setting: str, target: str, reservations: Iterable[Reservation]) -> str:
+    """Return a setting with its reservations, of which a single one names itself."""
+    named = f"{target}: " if is_group(target) or target == OPEN else ""
+    return f"{setting} = {named}{describe(reservations)}"
 
 
 def setting_of(group: str) -> str:
@@ -235,7 +241,7 @@ def _fitting_hosts(
     if not fitting:
         raise _refused(
             "hosts can't run in this capacity reservation",
-            f"{setting} = {target}: {describe(reservations)}",
+            _given(setting, target, reservations),
             f"a reservation for {_PLATFORM} with {_TENANCY} tenancy; a capacity block by its id",
             "name another reservation: EC2 changes neither of an existing one",
         )
@@ -319,7 +325,7 @@ def _usable(
         raise _refused(
             f"the capacity reservation is for other machines than cluster {cluster!r} was planned "
             "with",
-            f"{setting} = {hosts.target}: {describe(reservations)}",
+            _given(setting, hosts.target, reservations),
             f"{' or '.join(hosts.instance_types)} in {' or '.join(hosts.zones)}",
             f"plan the cluster anew: terradask plan --refresh {cluster}",
         )
@@ -361,8 +367,8 @@ def _check_numbers(
             cluster=cluster,
             given=f"{hosts.number} {named} to start with; {describe(ready)}",
             allowed=f"{reserved} {named} at most",
-            advice="request fewer workers, wait until others leave the reservation, or have it "
-            "enlarged: aws ec2 modify-capacity-reservation",
+            advice=f"request fewer workers{', wait until others leave it' if starts else ''}, or "
+            "enlarge the reservation: aws ec2 modify-capacity-reservation",
             kinds={"reservation"},
         )
     begins = [one for one in ready if one.state != "active"]
