@@ -1,4 +1,4 @@
-"""GPUs of a capacity block, bought in advance: planned before it begins, and started in its times."""
+"""GPUs of a capacity block: planned before it begins, and started in its times."""
 
 from __future__ import annotations
 
