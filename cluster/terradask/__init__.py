@@ -18,7 +18,7 @@ Jobs: commands on a cluster's hosts
 Instance types and prices
     list_instance_types, InstanceType, PricedInstanceType, Gpus
 Offers: saved settings with bounds
-    offers, and the Offers and Offer that it returns
+    offers, and the Offers and Offer that it returns; ``%load_ext terradask`` completes names
 Options for all clusters
     set_backend_options, BackendOptionsChange
 Modules
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
+    from terradask._workspace.offer_completion import load_ipython_extension
     from terradask._workspace.offers import Offer, Offers, offers
     from terradask._workspace.workspace import Workspace
 
@@ -83,6 +84,7 @@ __all__ = [
     "__version__",
     "function",
     "list_instance_types",
+    "load_ipython_extension",
     "offers",
     "set_backend_options",
 ]
@@ -112,6 +114,7 @@ _HOMES = {
     "Workspace": "terradask._workspace.workspace",
     "function": "terradask._dask.functions.function",
     "list_instance_types": "terradask._workspace.instance_types",
+    "load_ipython_extension": "terradask._workspace.offer_completion",
     "offers": "terradask._workspace.offers",
     "set_backend_options": "terradask._workspace.backend_options",
 }

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
 
 import terradask
 from terradask import Cluster
@@ -416,6 +418,24 @@ def test_a_notebook_shows_and_completes_them(
     with pytest.raises(InvalidInput, match="no such offer"):
         offers.named("tiny")
     assert repr(find_offers(Settings())) == "Offers()"
+
+
+def test_ipython_completes_the_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path, OFFERS).parent)
+    shell = InteractiveShell()
+    shell.extension_manager.load_extension("terradask")
+
+    def completed(text: str) -> list[str]:
+        with provisionalcompleter():
+            found = shell.Completer.completions(text, len(text))
+            return [one.text for one in found]
+
+    assert sorted(completed('Cluster(n_workers=2, offer="')) == ["small", "types"]
+    assert completed("Cluster(offer = 's") == ["small"]
+    assert "small" not in completed('Cluster(name="s')
+    # Settings that can't be used are for the call to report.
+    write(tmp_path, "[offers.small]\nno_such = 1\n")
+    assert "small" not in completed('Cluster(offer="')
 
 
 def test_the_command_lists_shows_and_completes_them(tmp_path: Path) -> None:
