@@ -265,6 +265,13 @@ def read_lock(path: Path) -> LockFile:
         return LockFile.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if first["type"] == "extra_forbidden":
+            raise InvalidInput(
+                f"{path} has an answer that this terradask doesn't know: "
+                f"{'.'.join(map(str, first['loc']))}",
+                given=first["input"],
+                advice="use the version of terradask that wrote it, or delete it and plan again",
+            ) from error
         raise InvalidInput(
             f"{path} has a wrong answer at {'.'.join(map(str, first['loc']))}: {first['msg']}",
             given=first["input"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -107,23 +107,22 @@ def in_each(
 def _work(folder: Path, work: Callable[[Workspace], Found], progress: Progress) -> InFolder[Found]:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    shown = _shown(folder)
-    place: dict[str, str | None] = {}
+    here: InFolder[Found] = InFolder(_shown(folder))
     try:
         _check_own(folder)
         workspace = Workspace.load(folder, progress=progress)
         of = workspace.settings.workspace
-        place = {"workspace": of.name, "region": of.region, "account": of.account}
-        place["account"] = workspace.account_id
-        return InFolder(shown, work(workspace), **place)
+        here = replace(here, workspace=of.name, region=of.region, account=of.account)
+        here = replace(here, account=workspace.account_id)
+        return replace(here, found=work(workspace))
     except TerraformCancelled:
         raise
     except TerradaskError as error:
-        return InFolder(shown, error=error, **place)
+        return replace(here, error=error)
     except (BotoCoreError, ClientError, OSError) as error:
         failed = TerradaskError(reason_of(error))
         failed.__cause__ = error
-        return InFolder(shown, error=failed, **place)
+        return replace(here, error=failed)
 
 
 def _check_own(folder: Path) -> None:
