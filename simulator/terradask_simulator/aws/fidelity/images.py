@@ -182,7 +182,7 @@ def _mappings(image: Any) -> list[dict[str, Any]]:
                 "SnapshotId": image.ebs_snapshot.id,
                 "VolumeSize": getattr(image, "_embedded_size_gib", _SIZE_GIB),
                 "DeleteOnTermination": True,
-                "Encrypted": False,
+                "Encrypted": bool(image.ebs_snapshot.encrypted),
                 "Iops": 3000,
                 "Throughput": 125,
                 "VolumeType": "gp3",
