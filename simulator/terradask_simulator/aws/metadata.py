@@ -187,7 +187,9 @@ def _target_state(instance: Any) -> str | None:
         ),
         None,
     )
-    states = [] if group is None else [*group.instance_states, *warmed(group)]
+    if group is None:
+        return "Terminated"
+    states = [*group.instance_states, *warmed(group)]
     members = [state for state in states if state.instance.id == instance.id]
     for state in members:
         if state.lifecycle_state.startswith("Warmed:"):

@@ -94,8 +94,8 @@ class History:
             for group in backend.autoscaling_groups.values()
         }
         for name in self._last.keys() - groups.keys():
-            _, members, kept = self._last.pop(name)
-            self._end({*members, *kept}, now)
+            _, members, prepared = self._last.pop(name)
+            self._end({*members, *prepared}, now)
         for name, group in groups.items():
             alive = _alive(group.instance_states, "pending", "running")
             kept = _alive(warmed(group), "pending", "running", "stopping", "stopped")
