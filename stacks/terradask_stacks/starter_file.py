@@ -91,6 +91,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
     "cluster.idle_timeout_seconds": "3600",
     "cluster.no_client_timeout_seconds": "300",
+    "cluster.capacity_reservation": '"cr-0123456789abcdef0"',
     "cluster.zone_name": '"us-east-1a"',
     "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
     "cluster.connect": '"ssm"',

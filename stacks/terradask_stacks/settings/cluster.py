@@ -65,10 +65,9 @@ class CapacitySettings(Section):
     )
     capacity_reservation: Reservation | None = Field(
         default=None,
-        description="Capacity that is reserved in EC2, for workers without a named group: the id "
-        "of a reservation or capacity block, or the ARN of a resource group of reservations: "
-        "workers run there alone, with its type and zone. 'open': any open reservation that "
-        "matches, then on-demand; 'none': none. Unset: as EC2 does, an open one that matches.",
+        description="Id of a capacity reservation or block, or ARN of a group of them, in which "
+        "workers without a named group run alone; 'open': open ones first; 'none': none. Unset: "
+        "open ones, as EC2 does.",
     )
 
     @model_validator(mode="after")
