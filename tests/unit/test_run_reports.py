@@ -190,6 +190,7 @@ def test_advice_is_that_of_the_last_run_with_its_account_and_prices(
         usage_of(1.0, groups=7),
         usage_of(1.0, at="\x1b[2J"),
     ],
+    ids=["unpacked", "list", "cut", "binary", "large", "format", "control"],
 )
 def test_what_is_no_use_of_workers_is_ignored(
     aws: Aws, caplog: pytest.LogCaptureFixture, content: bytes
