@@ -170,7 +170,7 @@ def test_one_comment_has_a_table_of_all_and_the_changes_of_each() -> None:
     assert "<!-- terradask plan default" not in text
 
 
-@pytest.mark.parametrize("number", [1, 8, 60, 900])
+@pytest.mark.parametrize("number", [1, 8, 60, 200, 900])
 def test_it_fits_a_comment_whatever_the_number_of_workspaces(number: int) -> None:
     report_ = large(200)
     many = [_planned(f"envs/{at:03}", report_) for at in range(number)]
