@@ -18,7 +18,8 @@ Jobs: commands on a cluster's hosts
 Instance types and prices
     list_instance_types, InstanceType, PricedInstanceType, Gpus
 Offers: saved settings with bounds
-    offers, and the Offers and Offer that it returns; ``%load_ext terradask`` completes names
+    offers, and the Offers and Offer that it returns; load_ipython_extension, which
+    ``%load_ext terradask`` calls, completes their names
 Options for all clusters
     set_backend_options, BackendOptionsChange
 Modules

@@ -17,6 +17,7 @@ def alone(
     version: Callable[[str], StateVersion] = lambda stack: StateVersion(),
 ) -> Stack:
     context: Any = SimpleNamespace(
+        aws=SimpleNamespace(variables=dict),
         folder=lambda stack: folder / stack,
         plans=folder,
         progress=lambda event: None,

@@ -24,6 +24,7 @@ _ARNS = (
     ("parameter", re.compile(r"arn:aws:ssm:.+:parameter(/.+)")),
     ("session document", re.compile(r"arn:aws:ssm:.+:document/(.+)")),
     ("session", re.compile(r"arn:aws:ssm:.+:session/(.+)")),
+    ("resource group", re.compile(r"arn:aws:resource-groups:.+:group/(.+)")),
     ("quota", re.compile(r"arn:aws:servicequotas:.+:(\w+)/\*")),
     # Last: EC2's kinds are those of its ARNs.
     ("", re.compile(r"arn:aws:ec2:[^:]*:[^:]*:([a-z-]+)/(.+)")),
@@ -52,6 +53,7 @@ _NEW = {
     "launch-template": ["lt-0123456789abcdef0"],
     "network-interface": ["eni-0123456789abcdef0"],
     "placement-group id": ["pg-0123456789abcdef0"],
+    "resource group": ["reserved"],
     "security-group": ["sg-0123456789abcdef0"],
     "security-group-rule": ["sgr-0123456789abcdef0"],
     "subnet": ["subnet-0123456789abcdef0"],

@@ -75,10 +75,11 @@ def check_role(operation: Operation) -> Refusal | None:
     if (operation.service, operation.name) != ("sts", "AssumeRole"):
         return None
     arn = named(operation.parameters, "RoleArn")
-    roles = iam_backend(account_in(arn)).roles.values()
-    if not _ARN.fullmatch(arn) or any(role.arn == arn for role in roles):
+    session = named(operation.parameters, "RoleSessionName")
+    if not (_ARN.fullmatch(arn) and re.fullmatch(_SESSION_NAME, session)):
         return None
-    return refused_role(operation)
+    roles = iam_backend(account_in(arn)).roles.values()
+    return None if any(role.arn == arn for role in roles) else refused_role(operation)
 
 
 def refused_role(operation: Operation) -> Refusal:
