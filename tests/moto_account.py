@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from moto import mock_aws
 from moto.core.base_backend import BackendDict
+from moto.core.botocore_stubber import BotocoreStubber
 from moto.ec2.models import ec2_backends
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.server import ThreadedMotoServer
 
 from terradask_simulator.aws.fidelity import images as image_fidelity
@@ -30,6 +34,23 @@ def _fresh() -> Iterator[None]:
 
 
 @contextmanager
+def _one_at_a_time(answering: type, method: str) -> Iterator[None]:
+    """Have moto answer one call after the other.
+
+    Its state isn't made for threads: a put closes the buffer that a get of the key still reads.
+    """
+    lock, answer = threading.RLock(), getattr(answering, method)
+
+    def in_turn(*arguments: Any) -> Any:
+        with lock:
+            return answer(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answering, method, in_turn)
+        yield
+
+
+@contextmanager
 def moto_account(*, images: bool = False) -> Iterator[None]:
     """Answer as an account with nothing in it, and with AWS's images only where they are asked for:
     making a thousand takes longer than most tests.
@@ -42,7 +63,7 @@ def moto_account(*, images: bool = False) -> Iterator[None]:
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", str(images).lower())
-        with _fresh(), mock_aws():
+        with _fresh(), _one_at_a_time(BotocoreStubber, "process_request"), mock_aws():
             yield
 
 
@@ -53,7 +74,7 @@ def moto_server() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     try:
-        with _fresh():
+        with _fresh(), _one_at_a_time(DomainDispatcherApplication, "__call__"):
             BackendDict.reset()
             yield f"http://{host}:{port}"
     finally:
