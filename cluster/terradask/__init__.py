@@ -44,6 +44,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.plain_logs import log_plainly as _log_plainly
+from terradask_modules.tracebacks import show_uncaught as _show_uncaught
 
 if TYPE_CHECKING:
     from terradask._catalog.instance_types.listing import PricedInstanceType
@@ -93,6 +94,7 @@ __all__ = [
 __version__ = _version("terradask")
 
 _log_plainly()
+_show_uncaught()
 
 _HOMES = {
     "BackendOptionsChange": "terradask._workspace.backend_options",

@@ -7,16 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-
-def _plain(text: str) -> str:
-    """Return a text without control characters, which could overwrite a terminal's other text.
-
-    Errors may quote others' documents, tags or names.
-    """
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
-        for letter in text
-    )
+from terradask_modules.tracebacks import plain, render_in_ipython
 
 
 class TerradaskError(Exception):
@@ -46,6 +37,8 @@ class TerradaskError(Exception):
     #: Exit code of the command line for this class; see ``docs/cli.md``.
     exit_code: int = 1
 
+    _is_shown_shortly = True
+
     def __init__(
         self,
         problem: str,
@@ -54,15 +47,15 @@ class TerradaskError(Exception):
         allowed: str | None = None,
         advice: str | None = None,
     ) -> None:
-        super().__init__(_plain(problem))
-        self.problem = _plain(problem)
+        super().__init__(plain(problem))
+        self.problem = plain(problem)
         self.given = given
         self.allowed = allowed
         self.advice = advice
 
     def __str__(self) -> str:
         """Return the problem with what was given, what is allowed and what to do."""
-        return _plain(self._text())
+        return plain(self._text())
 
     def _text(self) -> str:
         """Return the text; `__str__` removes control characters."""
@@ -78,6 +71,14 @@ class TerradaskError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the fields: exceptions pickle only their positional arguments."""
         return _rebuild, (type(self), self.args, self.__dict__)
+
+    def add_note(self, note: str, /) -> None:
+        """Add a note, without its control characters."""
+        super().add_note(plain(note))
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows: the text, and the user's lines."""
+        return render_in_ipython(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""

@@ -18,6 +18,7 @@ from typing import Any
 from platformdirs import user_data_path
 from pydantic import ValidationError
 
+from terradask_modules.tracebacks import DEBUG_VARIABLE
 from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.files import first_link, foreign_owner
@@ -101,7 +102,7 @@ def load_settings(
         The settings with the origin of each value.
     """
     environ = os.environ if environ is None else environ
-    layers = Layers(reserved=(STATE_DIR_VARIABLE, SYNTHESIS_PYTHON_VARIABLE))
+    layers = Layers(reserved=(STATE_DIR_VARIABLE, SYNTHESIS_PYTHON_VARIABLE, DEBUG_VARIABLE))
     found = _existing(path) if path is not None else find_file(Path.cwd())
     config = with_underscores(dask_config or {})
     options = read_backend_options(config.pop("backend_options", None), short_names=True)

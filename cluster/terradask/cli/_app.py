@@ -133,7 +133,12 @@ def _change_folder(
     callback=_change_folder,
     help="Run as if started in DIR, such as one folder per workspace of a repository.",
 )
-@flag("--debug", expose_value=False, callback=_debug, help="Show a traceback with an error.")
+@flag(
+    "--debug",
+    expose_value=False,
+    callback=_debug,
+    help="Show a traceback with an error, as TERRADASK_DEBUG=1 does.",
+)
 @flag(
     "--version",
     expose_value=False,

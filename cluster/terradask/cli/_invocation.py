@@ -8,7 +8,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ import click
 
 from terradask.cli._output import message, plain, result, result_json
 from terradask_modules.errors import InvalidInput, TerradaskError
+from terradask_modules.tracebacks import shows_all
 
 if TYPE_CHECKING:
     from terradask._common.progress import Progress
@@ -33,7 +34,7 @@ class Invocation:
     """One call of the command line."""
 
     #: Show tracebacks.
-    debug: bool = False
+    debug: bool = field(default_factory=shows_all)
     #: Print the result, or the error, as one JSON document.
     as_json: bool = False
     #: Answer every question with yes.

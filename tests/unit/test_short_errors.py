@@ -1,0 +1,327 @@
+"""An uncaught error of terradask shows its text and the user's lines, in notebooks, IPython,
+scripts and the REPL. Debuggers and logs still get all of the traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from terradask import errors
+from terradask.errors import AwsError, ClusterNotFound, InvalidInput
+from terradask_modules import tracebacks
+from terradask_modules.tracebacks import DEBUG_VARIABLE, short_text
+from terradask_stacks.validators.names import validate_cluster_name
+
+from ..kernel import Kernel, kernel
+from ..waiting import PROCESS_SECONDS
+
+#: The last frame of a wrong name, in a file of terradask's.
+LAST_FRAME = "in _matching"
+NAME_ERROR = "InvalidInput: the cluster's name can't be used\n  given: Etl X\n  allowed: "
+
+
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("AWS_", "TERRADASK_", "PYTEST_", "COV_"))
+    }
+    home = tmp_path_factory.mktemp("home")
+    return {**kept, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "TERM": "dumb"}
+
+
+@pytest.fixture(scope="module")
+def notebook(environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with kernel(tmp_path_factory.mktemp("k"), environ) as running:
+        running.run("from terradask import Cluster\ndef mine(name):\n    return Cluster(name)")
+        yield running
+
+
+def run_python(
+    arguments: list[str], environ: dict[str, str], folder: Path, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PROCESS_SECONDS,
+        cwd=folder,
+        env=environ,
+    )
+
+
+# ---- notebooks -----------------------------------------------------------------------------------
+
+
+def test_a_notebook_shows_the_text_and_the_users_lines(notebook: Kernel) -> None:
+    shown = notebook.run("mine('Etl X')")
+    assert shown.frames == 2, shown.error
+    assert "----> 1 mine('Etl X')" in shown.error
+    assert "----> 3     return Cluster(name)" in shown.error
+    assert NAME_ERROR in shown.error
+    assert shown.error.splitlines()[-1] == "  to do: choose another name"
+    assert len(shown.error.splitlines()) <= 18
+    assert "terradask/" not in shown.error
+    assert "(6 frames of libraries left out; %tb shows all)" in shown.error
+
+
+def test_a_notebook_shows_all_when_asked(notebook: Kernel) -> None:
+    notebook.run("mine('Etl X')")
+    again = notebook.run("%tb")
+    assert again.frames == 8, again.error
+    assert LAST_FRAME in again.error
+    notebook.run(f"%env {DEBUG_VARIABLE}=1")
+    assert LAST_FRAME in notebook.run("mine('Etl X')").error
+    notebook.run(f"%env {DEBUG_VARIABLE}=0")
+    assert LAST_FRAME not in notebook.run("mine('Etl X')").error
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_whole"), [("Plain", False), ("Minimal", False), ("Verbose", True)]
+)
+def test_a_notebooks_own_mode_is_kept(notebook: Kernel, mode: str, *, is_whole: bool) -> None:
+    notebook.run(f"%xmode {mode}")
+    try:
+        shown = notebook.run("mine('Etl X')").error
+    finally:
+        notebook.run("%xmode Context")
+    assert NAME_ERROR in shown
+    assert (LAST_FRAME in shown) == is_whole
+
+
+def test_a_notebooks_debugger_gets_all_frames(notebook: Kernel) -> None:
+    notebook.run("mine('Etl X')")
+    last = notebook.run(
+        "import sys, traceback\n"
+        "print([f.name for f in traceback.extract_tb(sys.last_traceback)][-1])\n"
+        "print(get_ipython().InteractiveTB.tb is sys.last_traceback)"
+    )
+    assert last.printed.split() == ["_matching", "True"]
+
+
+def test_a_notebook_shows_what_was_under_handling(notebook: Kernel) -> None:
+    shown = notebook.run("try:\n    {}['k']\nexcept KeyError:\n    mine('Etl X')")
+    assert "KeyError: 'k'\n\nDuring handling" in shown.error
+    assert LAST_FRAME not in shown.error
+    shown = notebook.run("try:\n    {}['k']\nexcept KeyError:\n    raise ValueError('x')")
+    assert shown.frames == 2, "other errors stay as they are"
+
+
+def test_ipythons_terminal_and_its_debugger(environ: dict[str, str], tmp_path: Path) -> None:
+    done = run_python(
+        [
+            "-m",
+            "IPython",
+            "--simple-prompt",
+            "--no-banner",
+            "--colors=NoColor",
+        ],
+        environ,
+        tmp_path,
+        "from terradask import Cluster\nCluster('Etl X')\n%debug\np whose\nq\n",
+    )
+    shown = done.stdout
+    assert NAME_ERROR in shown
+    before, _, debugged = shown.partition("ipdb>")
+    assert LAST_FRAME not in before
+    # A variable of terradask's last frame.
+    assert "'cluster'" in debugged
+
+
+# ---- scripts and the REPL ------------------------------------------------------------------------
+
+SCRIPT = """\
+import asyncio, logging, sys
+from terradask import Cluster
+
+def logged():
+    try:
+        Cluster("Etl X")
+    except Exception:
+        logging.exception("logged")
+
+async def one():
+    Cluster("Etl X")
+
+async def both():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one())
+
+if sys.argv[1:] == ["hook"]:
+    sys.excepthook = lambda kind, error, traceback: print("own hook", kind.__name__)
+elif sys.argv[1:] == ["group"]:
+    asyncio.run(both())
+else:
+    logged()
+    print("after the log", file=sys.stderr)
+Cluster("Etl X")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    return str(file)
+
+
+def test_a_script_ends_with_the_text_and_its_line(
+    script: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    done = run_python([script], environ, tmp_path)
+    assert done.returncode == 1
+    logged, _, shown = done.stderr.partition("after the log\n")
+    assert LAST_FRAME in logged
+    assert 'Cluster("Etl X")' in shown
+    assert "(6 frames of libraries left out; TERRADASK_DEBUG=1 shows all)" in shown
+    assert NAME_ERROR in shown
+    assert LAST_FRAME not in shown
+    assert len(shown.splitlines()) <= 9
+
+
+def test_a_scripts_group_of_errors_is_short_in_its_parts(
+    script: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    shown = run_python([script, "group"], environ, tmp_path).stderr
+    assert "ExceptionGroup: unhandled errors in a TaskGroup" in shown
+    assert LAST_FRAME not in shown
+    assert "| terradask_modules.errors.InvalidInput: the cluster's name can't be used" in shown
+
+
+def test_a_scripts_own_hook_stays(script: str, environ: dict[str, str], tmp_path: Path) -> None:
+    done = run_python([script, "hook"], environ, tmp_path)
+    assert done.stdout == "own hook InvalidInput\n"
+    before = (
+        "import sys\nown = sys.excepthook = lambda *error: None\nimport terradask\n"
+        "print(sys.excepthook is own)"
+    )
+    assert run_python(["-c", before], environ, tmp_path).stdout == "True\n"
+
+
+def test_the_repl_goes_on_after_a_short_error(environ: dict[str, str], tmp_path: Path) -> None:
+    typed = (
+        "from terradask import Cluster\nCluster('Etl X')\nimport sys, traceback\n"
+        "print(traceback.extract_tb(sys.last_traceback)[-1].name)\n"
+    )
+    done = run_python(["-i", "-q"], environ, tmp_path, typed)
+    assert NAME_ERROR in done.stderr
+    assert LAST_FRAME not in done.stderr
+    assert done.stdout.strip() == "_matching"
+
+
+# ---- the text ------------------------------------------------------------------------------------
+
+
+def wrong_name() -> InvalidInput:
+    try:
+        validate_cluster_name("Etl X")
+    except InvalidInput as error:
+        return error
+    raise AssertionError
+
+
+def short(error: BaseException) -> str | None:
+    return short_text(type(error), error, error.__traceback__)
+
+
+def test_errors_of_others_stay_as_python_shows_them() -> None:
+    assert short(ValueError("x")) is None
+    assert short(KeyboardInterrupt()) is None
+    assert short(ExceptionGroup("x", [ValueError("y")])) is None
+
+
+def test_an_error_under_anothers_is_short_too() -> None:
+    def fail() -> None:
+        try:
+            validate_cluster_name("Etl X")
+        except InvalidInput as error:
+            raise RuntimeError("mine") from error
+
+    with pytest.raises(RuntimeError) as caught:
+        fail()
+    shown = short(caught.value) or ""
+    assert NAME_ERROR in shown
+    assert LAST_FRAME not in shown
+    assert "direct cause" in shown
+    assert shown.endswith("RuntimeError: mine\n")
+    # The traceback itself is whole.
+    assert traceback.extract_tb(caught.value.__cause__.__traceback__)[-1].name == "_matching"  # type: ignore[union-attr]
+
+
+def test_what_terradask_caught_is_left_out_and_what_the_user_caught_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inner = ValueError("an answer of AWS")
+    inner.__traceback__ = wrong_name().__traceback__.tb_next  # type: ignore[union-attr]
+    outer = KeyError("the user's")
+    outer.__traceback__ = wrong_name().__traceback__
+    error = wrong_name()
+    error.__cause__ = inner
+    assert "an answer of AWS" not in (short(error) or "")
+    inner.__context__ = outer
+    shown = short(error) or ""
+    assert "an answer of AWS" not in shown
+    assert 'KeyError: "the user\'s"' in shown
+    assert NAME_ERROR in shown
+    monkeypatch.setenv(DEBUG_VARIABLE, "1")
+    shown = short(error) or ""
+    assert "an answer of AWS" in shown
+    assert LAST_FRAME in shown
+
+
+def test_an_error_without_a_line_of_the_users_shows_all() -> None:
+    error = wrong_name()
+    error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+    assert LAST_FRAME in (short(error) or "")
+
+
+def test_notes_and_causes_have_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ClusterNotFound("gone", cluster="etl")
+    error.add_note("a note\x1b[2J")
+    error.__cause__ = ValueError("an answer\x1b[2J")
+    monkeypatch.setenv(DEBUG_VARIABLE, "1")
+    shown = short(error) or ""
+    assert "a note" in shown
+    assert "an answer" in shown
+    assert "\x1b" not in shown
+
+
+def test_an_error_that_cannot_be_shortened_is_shown_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> str:
+        raise RuntimeError("x")
+
+    error = wrong_name()
+    monkeypatch.setattr(tracebacks, "short_text", fail)
+    tracebacks._show(type(error), error, error.__traceback__)
+    assert LAST_FRAME in capsys.readouterr().err
+
+
+def test_the_hooks_change_neither_pickles_nor_logs() -> None:
+    error = AwsError("a", advice="b")
+    again = pickle.loads(pickle.dumps(error))
+    assert again.__dict__ == error.__dict__ == {
+        "problem": "a", "given": None, "allowed": None, "advice": "b"
+    }  # fmt: skip
+    out = io.StringIO()
+    logger = logging.Logger("own")
+    logger.addHandler(logging.StreamHandler(out))
+    try:
+        validate_cluster_name("Etl X")
+    except errors.TerradaskError:
+        logger.exception("failed")
+    assert LAST_FRAME in out.getvalue()
