@@ -52,6 +52,11 @@ class Paths:
         return self.state / "tagged"
 
     @property
+    def prepared(self) -> Path:
+        """Mark file: this host was prepared for a warm pool, before any run of its own."""
+        return self.state / "prepared"
+
+    @property
     def failure_published(self) -> Path:
         """Mark file: this host has published that it gave up its scheduler."""
         return self.state / "told-failed"

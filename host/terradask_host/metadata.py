@@ -95,6 +95,20 @@ class InstanceMetadata:
         """Return the tag ``terradask:run:id``, or None while the instance does not have it."""
         return self.get("meta-data/tags/instance/terradask:run:id") or None
 
+    def warm_pool(self) -> str | None:
+        """Return the name of this instance's group if it has a warm pool, else None."""
+        return self.get("meta-data/tags/instance/terradask:warm-pool") or None
+
+    def is_prepared(self) -> bool:
+        """Return whether AWS launched this instance to stop it in a warm pool.
+
+        AWS (documented): The target state of an instance that enters a warm pool is
+        ``Warmed:Stopped``.
+        https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
+        """
+        state = self.get("meta-data/autoscaling/target-lifecycle-state") or ""
+        return state.startswith("Warmed:")
+
     def is_spot(self) -> bool:
         """Return whether this is a spot instance, which AWS may interrupt."""
         return self.get("meta-data/instance-life-cycle") == "spot"

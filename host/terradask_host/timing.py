@@ -24,6 +24,8 @@ class Timing:
     #: AWS (believed, imds-tags): The metadata service has an instance's tags within 10 seconds of
     #: its first boot.
     run_tag_grace_seconds: float = 10.0
+    #: Interval at which a host completes its group's launch hook until AWS goes on.
+    hook_retry_seconds: float = 5.0
     #: Deadline of the first read of the run's secrets. AWS (iam-eventual)
     secret_deadline_seconds: float = 60.0
     #: Processes that start within this time of each other get the same values of secrets.

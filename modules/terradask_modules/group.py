@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from terradask_modules.aws import (
     AutoscalingGroup,
@@ -12,8 +13,12 @@ from terradask_modules.aws import (
     at,
 )
 from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
+from terradask_modules.names import TAG_WARM_POOL
 from terradask_modules.reservations import group_specification
 from terradask_modules.where import Where
+
+#: More than a host takes to build an environment.
+_PREPARED_WITHIN_SECONDS = 1800
 
 #: AWS (documented, asg-strategies): Auto Scaling's strategy price-capacity-optimized, which AWS
 #: recommends for Spot, takes the cheapest of the pools with the highest capacity; prioritized takes
@@ -63,6 +68,8 @@ class InstanceGroup(Construct):
         (documented): Auto Scaling supports no capacity block in a group with a mixed instances
         policy.
         https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html
+    standby
+        Number of prepared, stopped instances that AWS keeps beside it. They cost their volumes.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class InstanceGroup(Construct):
         placement_group: str | None = None,
         reservation: str | None = None,
         is_block: bool = False,
+        standby: int = 0,
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
@@ -124,16 +132,47 @@ class InstanceGroup(Construct):
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
             termination_policies=["NewestInstance"],
             force_delete=True,
+            warm_pool=_warm_pool(standby),
+            initial_lifecycle_hook=_launch_hook(name) if standby else None,
             wait_for_capacity_timeout="0",
             # Instances take minutes to end; the provider's own limit is ten.
             timeouts={"delete": "30m"},
             lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
             tag=[
                 {"key": key, "value": value, "propagateAtLaunch": True}
-                for key, value in sorted(tags.items())
+                for key, value in sorted(
+                    {**tags, **({TAG_WARM_POOL: name} if standby else {})}.items()
+                )
             ],
         )
         at(group, self.resource)
+
+
+def _warm_pool(size: int) -> dict[str, Any] | None:
+    """Return a pool of an absolute size; None without one.
+
+    AWS (documented): Only with the same MinSize and MaxGroupPreparedCapacity has a warm pool an
+    absolute size. https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutWarmPool.html
+    """
+    if not size:
+        return None
+    return {"pool_state": "Stopped", "min_size": size, "max_group_prepared_capacity": size}
+
+
+def _launch_hook(group: str) -> list[dict[str, Any]]:
+    """Return the hook that hosts complete: AWS stops a prepared one then.
+
+    One that fails is stopped too, and installs the rest when it is started: AWS would launch
+    abandoned ones again without end.
+    """
+    return [
+        {
+            "name": group,
+            "lifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+            "defaultResult": "CONTINUE",
+            "heartbeatTimeout": _PREPARED_WITHIN_SECONDS,
+        }
+    ]
 
 
 class ClusterPlacement(Construct):

@@ -23,6 +23,8 @@ TAG_CLUSTER = "terradask:cluster"
 TAG_DESCRIPTOR = "terradask:descriptor"
 TAG_ROLE = "terradask:role"
 TAG_GROUP = "terradask:group"
+#: Of instances of a group with a warm pool: the name of the group, and of its launch hook.
+TAG_WARM_POOL = "terradask:warm-pool"
 #: Tags under this prefix belong to a run, not to a stack: Terraform ignores them.
 TAG_RUN_PREFIX = "terradask:run:"
 

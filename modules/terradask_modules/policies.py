@@ -238,7 +238,8 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     groups = one_or_many(scope.group_arns)
     leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
     if role != "scheduler":
-        return [*_common(scope), allow("LeaveForGood", leave, groups, scope.where.own)]
+        joins = [leave, "autoscaling:CompleteLifecycleAction"]
+        return [*_common(scope), allow("JoinAndLeave", joins, groups, scope.where.own)]
     return [
         *_common(scope),
         # The scheduler's address or the cluster's end, the mark for deletion, and the environment,

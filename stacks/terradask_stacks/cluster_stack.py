@@ -297,6 +297,7 @@ class ClusterStack(TerraformStack):
             placement_group=placement_group,
             reservation=group.reservation,
             is_block=group.is_block,
+            standby=group.standby,
             tags=merged(self._tags, {TAG_ROLE: group.role, TAG_GROUP: group.key}),
         )
 

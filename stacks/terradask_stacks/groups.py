@@ -74,6 +74,8 @@ class ClusterGroup:
         ``none``. None: as EC2 does.
     is_block
         Whether that reservation is a capacity block.
+    standby
+        Number of prepared hosts beside it.
     """
 
     key: str
@@ -86,6 +88,7 @@ class ClusterGroup:
     resources: Mapping[str, float] = field(default_factory=dict)
     reservation: str | None = None
     is_block: bool = False
+    standby: int = 0
 
 
 def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
@@ -143,6 +146,7 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
             resources=group.resources,
             reservation=group.reservation,
             is_block=group.name in lock.capacity_blocks,
+            standby=cluster.standby if group.name == WORKER_GROUP and market == "on-demand" else 0,
         )
         for group in worker_groups_of(cluster)
         for market in group.markets

@@ -14,6 +14,7 @@ CLUSTER_TOPICS: Mapping[str, tuple[str, ...]] = {
     "Workers and scaling": (
         "n_workers",
         "max_workers",
+        "standby",
         "worker_groups",
         "workers_per_host",
         "worker_class",

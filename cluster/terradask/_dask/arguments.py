@@ -74,6 +74,9 @@ class ClusterArguments:
         and scales itself in this range, as by `adapt`. By default ``[4, 20]``.
     max_workers
         Most workers that the cluster can have; a limit of its group in the plan. By default 200.
+    standby
+        Number of workers' instances that are kept prepared and stopped, also while the cluster is
+        stopped: they start without downloads. They cost their volumes. By default 0.
     worker_groups
         Groups of workers with their own instances, by name: ``{"gpu": {"gpu": 1, "n_workers": 2,
         "resources": {"GPU": 1}}}``. Keys of each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``,
@@ -410,6 +413,7 @@ class ClusterArguments:
     # Workers and scaling
     n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)
     max_workers: int | None = field(default=None, metadata=STRUCTURE)
+    standby: int | None = field(default=None, metadata=STRUCTURE)
     worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
     workers_per_host: int | None = field(default=None, metadata=STRUCTURE)
     worker_class: str | type | None = field(default=None, metadata=STRUCTURE)

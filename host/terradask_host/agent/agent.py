@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import shutil
 import signal
+import threading
 import time
 import traceback
 import zipfile
@@ -26,6 +28,7 @@ from terradask_host.agent.event_queue import EventQueue, Failed, Stop, StopReque
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import check_in_memory, write_keys
+from terradask_host.agent.launch_hook import LaunchHook
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
@@ -42,6 +45,12 @@ from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.machine import wait_for_driver
 from terradask_host.metadata import Identity, InstanceMetadata
 from terradask_host.rules.policy import is_own_run
+
+#: AWS may hold an instance only some seconds after it runs; a restarted host program has no hook.
+_HOOK_TRIES = 12
+
+#: Why a prepared host leaves.
+PREPARED = "prepared: AWS stops this instance until it is needed"
 
 
 def main() -> int:
@@ -119,6 +128,13 @@ class Agent:
         )
         tags.start()
         try:
+            hook = LaunchHook.of_instance(
+                self._metadata, self._aws, identity.instance_id, log=self._log.info
+            )
+            if hook is not None and self._metadata.is_prepared():
+                return self._prepare(identity, objects, reporter, hook)
+            if hook is not None:
+                self._begin_service(hook)
             return self._run_role(identity, objects, reporter)
         finally:
             self._sharing.close()
@@ -129,6 +145,57 @@ class Agent:
             boot_log.close()
             reporter.close()
             shipper.close()
+
+    def _begin_service(self, hook: LaunchHook) -> None:
+        """Complete the launch, on a thread: the boot doesn't wait for AWS's agreement."""
+
+        def complete() -> None:
+            for _ in range(_HOOK_TRIES):
+                if hook.complete():
+                    return
+                time.sleep(self._timing.hook_retry_seconds)
+
+        threading.Thread(target=complete, name="launch hook", daemon=True).start()
+
+    def _prepare(
+        self, identity: Identity, objects: ClusterObjects, reporter: Reporter, hook: LaunchHook
+    ) -> int:
+        """Install what a run needs, without keys, and wait until AWS stops this instance.
+
+        It ends only then: a machine that powers off is replaced. So a failure is reported, and the
+        host installs the rest when it is started.
+        """
+        try:
+            reporter.enter(states.BOOTING)
+            try:
+                self._install(identity, objects, reporter)
+            except Exception as error:  # noqa: BLE001 - every failure belongs in the report
+                self._log.error("".join(traceback.format_exception(error)))
+                reporter.note(identity.group, "unprepared", f"{identity.instance_id}: {error}")
+            self._config.paths.prepared.parent.mkdir(parents=True, exist_ok=True)
+            self._config.paths.prepared.write_text(identity.instance_id)
+            os.sync()
+            reporter.enter(states.LEAVING, PREPARED)
+            reporter.enter(states.LEFT, PREPARED)
+            completed = False
+            while True:
+                completed = completed or hook.complete()
+                self._events.pause(self._timing.hook_retry_seconds)
+        except StopRequested as request:
+            if reporter.state != states.LEFT:
+                reporter.enter(states.LEAVING, request.stop.reason)
+                reporter.enter(states.LEFT, request.stop.reason)
+        return 0
+
+    def _install(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> None:
+        """Install the environment of the run that goes on, if there is one."""
+        if self._metadata.run_id() is None or objects.read(RUN) is None:
+            self._log.info("the cluster is stopped: its environment isn't known yet")
+            return
+        secret = secret_id(self._config.workspace, identity.cluster)
+        bound = self._wait_run(objects, secret, reporter)
+        reporter.enter(states.ENVIRONMENT)
+        self._program(identity, objects, bound, reporter)
 
     def _run_role(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> int:
         try:
@@ -220,11 +287,13 @@ class Agent:
         They may differ for a moment while a start replaces another run.
         """
         found = "no tag terradask:run:id"
+        was_prepared = self._config.paths.prepared.exists()
 
         def read(waited_seconds: float) -> BoundRun | None:
             nonlocal found
             try:
-                tag = self._metadata.run_id()
+                # A prepared instance has the tag of an earlier run, or none.
+                tag = None if was_prepared else self._metadata.run_id()
             except MetadataUnavailable as error:
                 found = str(error)
                 return None
@@ -235,7 +304,9 @@ class Agent:
             run_id = None if content is None else parse_document(content, RUN).get("run_id")
             there = f"run.json is of {run_id}" if run_id else "no run.json"
             found += f", {there}"
-            if content is None or not is_own_run(tag, run_id, waited_seconds, self._timing):
+            if content is None or not is_own_run(
+                tag, run_id, math.inf if was_prepared else waited_seconds, self._timing
+            ):
                 return None
             reporter.run_id = run_id
             keys = objects.read_secret(secret)

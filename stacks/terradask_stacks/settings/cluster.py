@@ -120,6 +120,13 @@ class ClusterSettings(
         le=10_000,
         description="Upper limit of workers; shown and priced in the plan.",
     )
+    standby: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Number of workers' hosts that are kept prepared and stopped, also while the "
+        "cluster is stopped. They start without downloads, and cost their volumes.",
+    )
     n_workers: Annotated[NWorkers, BeforeValidator(check_n_workers)] = Field(
         default=None,
         description="Number of workers, or [minimum, maximum]: the cluster starts with the "
@@ -305,6 +312,12 @@ class ClusterSettings(
                 ),
                 allowed=f"0 to {self.max_workers}",
                 advice="raise max_workers: it is the group's limit in the plan",
+            )
+        if self.standby and self.spot_policy == "spot":
+            raise refuse(
+                f"cluster.standby is {self.standby}, but cluster.spot_policy is spot",
+                allowed="on-demand, or spot_with_fallback, whose hosts on demand are prepared",
+                advice="leave standby out: AWS prepares no Spot instances",
             )
         if self.workers_per_host > 1 and self.worker_class in {
             "distributed.Worker",
