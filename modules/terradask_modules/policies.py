@@ -237,9 +237,10 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
 def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     groups = one_or_many(scope.group_arns)
     leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
+    # A prepared host lets AWS stop it, and later take it into service.
+    join = "autoscaling:CompleteLifecycleAction"
     if role != "scheduler":
-        joins = [leave, "autoscaling:CompleteLifecycleAction"]
-        return [*_common(scope), allow("JoinAndLeave", joins, groups, scope.where.own)]
+        return [*_common(scope), allow("JoinAndLeave", [join, leave], groups, scope.where.own)]
     return [
         *_common(scope),
         # The scheduler's address or the cluster's end, the mark for deletion, and the environment,
@@ -260,7 +261,7 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
         # length. The watchdog's conditions hold for actions without limits.
         allow(
             "MoveOwnGroups",
-            ["autoscaling:SetDesiredCapacity", leave, _SCHEDULE],
+            [join, "autoscaling:SetDesiredCapacity", leave, _SCHEDULE],
             groups,
             both(scope.where.own, _NO_LIMITS),
         ),

@@ -100,6 +100,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.groups,
             scope.own,
         ),
+        *_keep_pools(scope),
         move_watchdog(scope.groups, scope.own),
         # Others' scheduled actions would raise a stopped cluster again.
         scope.see("SeeSchedules", "autoscaling:DescribeScheduledActions"),
@@ -320,6 +321,29 @@ def _change_groups(scope: CallerScope) -> list[Statement]:
             both(scope.own, _OF_OWN_SHAPE, limit),
         )
         for sid, limit in zip(sids, scope.limits.in_changed_groups, strict=False)
+    ]
+
+
+def _keep_pools(scope: CallerScope) -> list[Statement]:
+    """Return the rights to make, change and remove the pools of prepared hosts.
+
+    No condition of IAM bounds a pool's size, and one of running instances is beyond the group's
+    maximum: a caller with limits has none.
+    """
+    if scope.limits.max_workers is not None:
+        return []
+    return [
+        scope.see("SeePools", "autoscaling:DescribeWarmPool"),
+        allow(
+            "KeepPools",
+            [
+                "autoscaling:DeleteWarmPool",
+                "autoscaling:PutLifecycleHook",
+                "autoscaling:PutWarmPool",
+            ],
+            scope.groups,
+            scope.own,
+        ),
     ]
 
 

@@ -32,6 +32,9 @@ fact() {
   curl -sf -m 5 -H "X-aws-ec2-metadata-token: ${token}" "${imds}/meta-data/$1"
 }
 
+# Whether AWS stops this instance in a warm pool, once it is prepared.
+prepares() { [[ "$(fact autoscaling/target-lifecycle-state || true)" == Warmed:* ]]; }
+
 # The Python of the run's environment. Tags may lag behind the launch.
 python_of_run() {
   local attempt version
@@ -90,6 +93,9 @@ failed() {
   rm -rf "${base}/archives" "${base}/cache"
   say "${reason}"
   report "${reason}" || say "the reason could not be reported"
+  # AWS would replace one that it prepares, again and again: it is stopped instead, by the hook's end,
+  # and boots anew when it is started.
+  if prepares; then exit 1; fi
   shutdown --poweroff +1 "terradask: this host could not boot"
   exit 1
 }

@@ -208,6 +208,17 @@ def group_components(
         problem = "neither the group nor its launch template names its instance types"
         yield part(what="instances", problem=problem)
     yield from _volumes(part, region, launch.volumes)
+    kept = int(_first(group.values.get("warm_pool")).get("min_size") or 0)
+    if kept:
+        prepared = partial(
+            Component,
+            address=group.address,
+            desired=kept,
+            maximum=kept,
+            note="of prepared hosts, also while the cluster is stopped; not the minutes in which "
+            "they are prepared",
+        )
+        yield from _volumes(prepared, region, launch.volumes)
     if launch.public_address is None:
         problem = "whether instances get a public address isn't known"
         yield part(what="public IPv4 address", problem=problem)
