@@ -146,7 +146,11 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
             resources=group.resources,
             reservation=group.reservation,
             is_block=group.name in lock.capacity_blocks,
-            standby=cluster.standby if group.name == WORKER_GROUP and market == "on-demand" else 0,
+            standby=cluster.standby
+            if group.name == WORKER_GROUP
+            and market == "on-demand"
+            and group.name not in lock.capacity_blocks
+            else 0,
         )
         for group in worker_groups_of(cluster)
         for market in group.markets

@@ -339,6 +339,19 @@ def test_resources_of_modules_count():
     assert len(found(plan)) == len(found(document("network")))
 
 
+def test_volumes_of_prepared_hosts_cost_also_while_the_cluster_is_stopped():
+    plan = document("cluster")
+    resource(plan, "aws_autoscaling_group.workers")["warm_pool"] = [
+        {"min_size": 2, "max_group_prepared_capacity": 2, "pool_state": "Stopped"}
+    ]
+    before, after = found(document("cluster")), found(plan)
+    more = [one for one in after if one not in before]
+    assert {(one.desired, one.maximum, one.while_stopped) for one in more} == {(2, 2, True)}
+    assert {one.address for one in more} == {"aws_autoscaling_group.workers"}
+    assert all(one.what.startswith("volume") or "gp3" in one.what for one in more)
+    assert more
+
+
 def test_throughput_and_iops_above_what_is_free_are_parts_of_a_group():
     launch = HostLaunch("m6i.xlarge", Volumes(250, 875, 1000), False)
     amounts = {

@@ -106,7 +106,7 @@ class Agent:
             self._log,
             log_group=self._config.log_group,
             identity=identity,
-            read_run=InstanceMetadata(self._config.metadata_endpoint).run_id,
+            read_run=self._run_reader(reporter),
             flush_seconds=self._timing.log_flush_seconds,
         )
         watch = SpotWatch(
@@ -145,6 +145,12 @@ class Agent:
             boot_log.close()
             reporter.close()
             shipper.close()
+
+    def _run_reader(self, reporter: Reporter) -> Callable[[], str | None]:
+        """Return what reads the run for the log; a prepared instance's tag names another one."""
+        if self._config.paths.prepared.exists():
+            return lambda: reporter.run_id
+        return InstanceMetadata(self._config.metadata_endpoint).run_id
 
     def _begin_service(self, hook: LaunchHook) -> None:
         """Complete the launch, on a thread: the boot doesn't wait for AWS's agreement."""

@@ -93,8 +93,8 @@ failed() {
   rm -rf "${base}/archives" "${base}/cache"
   say "${reason}"
   report "${reason}" || say "the reason could not be reported"
-  # AWS would replace one that it prepares, again and again: it is stopped instead, by the hook's end,
-  # and boots anew when it is started.
+  # AWS would replace one that it prepares, again and again. So it waits until AWS stops it, and tries
+  # again when it is started.
   if prepares; then exit 1; fi
   shutdown --poweroff +1 "terradask: this host could not boot"
   exit 1
@@ -117,6 +117,23 @@ with zipfile.ZipFile(uv) as archive:
 (to / "uv").chmod(0o755)' "$@"
 }
 
+# AWS may stop an instance that it prepares before this script has ended, and cloud-init runs it at the
+# first boot alone: until it has ended, later boots run it.
+readonly again=terradask-boot.service
+if prepares; then
+  cat >"/etc/systemd/system/${again}" <<UNIT
+[Unit]
+Wants=network-online.target
+After=network-online.target
+[Service]
+Type=oneshot
+ExecStart=/bin/bash ${base}/boot.sh
+[Install]
+WantedBy=multi-user.target
+UNIT
+  systemctl enable "${again}"
+fi
+
 values="$(setting wheel.key wheel.sha256 region bucket)"
 { read -r key; read -r sha256; read -r region; read -r bucket; } <<<"${values}"
 readonly archives="${base}/archives" unpacked="${base}/unpacked"
@@ -128,6 +145,13 @@ missing=()
 for python in python3.11 $(python_of_run); do
   command -v "${python}" >/dev/null || missing+=("${python}")
 done
+# Before the first start no run names its Python, so that a prepared host gets all.
+if prepares && [[ -z "$(python_of_run)" ]]; then
+  for python in python3.12 python3.13 python3.14; do
+    command -v "${python}" >/dev/null ||
+      dnf --assumeyes --quiet --setopt=install_weak_deps=False install "${python}" || say "without ${python}"
+  done
+fi
 [[ -z "${missing[*]}" ]] ||
   retry dnf --assumeyes --quiet --setopt=install_weak_deps=False install "${missing[@]}"
 
@@ -154,6 +178,7 @@ else
   # in the list that the wheel has. Of uv nothing runs before; uv itself checks the others.
   echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet
   uv_wheel=("${archives}"/uv-*_"$(uname -m)".whl)
+  rm -rf "${unpacked}"
   unpack "${wheel}" "${uv_wheel[0]}" "${unpacked}" || failed "${LINENO}" "unpack ${uv_wheel[0]}"
   echo "${wheel} --hash=sha256:${sha256}" >>"${unpacked}/boot.lock"
   quiet=(--quiet --no-config --offline --cache-dir "${base}/cache")
@@ -197,5 +222,6 @@ systemctl daemon-reload
 systemctl enable --now --no-block terradask-container.socket
 # Without waiting: cloud-init itself is part of the boot that the unit is ordered behind.
 systemctl enable --now --no-block terradask-host.service
+[[ ! -f "/etc/systemd/system/${again}" ]] || systemctl disable "${again}"
 say "terradask-host.service starts"
 rm -rf "${archives}" "${unpacked}" "${base}/cache" || say "what was unpacked is left"
