@@ -41,6 +41,28 @@ def test_groups_own_structure_and_no_numbers(cluster: Document, name: str, max_s
     assert len(body["vpc_zone_identifier"]) == 1
 
 
+def test_prepared_hosts_are_a_pool_of_an_absolute_size_with_a_hook(tmp_path: Path) -> None:
+    settings = Settings(cluster=ClusterSettings(standby=2, spot_policy="spot_with_fallback"))
+    written = synthesize(
+        settings, lock_file(), out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster}
+    )
+    document = json.loads((written["etl"] / "cdk.tf.json").read_text())
+    body = group(document, "workers")
+    assert body["warm_pool"] == {
+        "max_group_prepared_capacity": 2,
+        "min_size": 2,
+        "pool_state": "Stopped",
+    }
+    (hook,) = body["initial_lifecycle_hook"]
+    assert hook["name"] == body["name"]
+    assert hook["default_result"] == "CONTINUE"
+    tags = {tag["key"]: tag["value"] for tag in body["tag"]}
+    assert tags["terradask:warm-pool"] == body["name"]
+    for other in ("scheduler", "workers-spot"):
+        assert "warm_pool" not in group(document, other)
+        assert "initial_lifecycle_hook" not in group(document, other)
+
+
 def test_templates_are_named_by_number(cluster: Document) -> None:
     for name in ("scheduler", "workers"):
         specification = group(cluster, name)["mixed_instances_policy"]["launch_template"][

@@ -200,8 +200,8 @@ def test_only_schedulers_move_numbers(network: Document) -> None:
         "MoveOwnGroups",
         "SeeGroups",
     }
-    assert set(worker) - set(scheduler) == {"LeaveForGood"}
-    assert worker["LeaveForGood"]["Action"] in scheduler["MoveOwnGroups"]["Action"]
+    assert set(worker) - set(scheduler) == {"JoinAndLeave"}
+    assert set(worker["JoinAndLeave"]["Action"]) < set(scheduler["MoveOwnGroups"]["Action"])
 
 
 def test_no_host_reads_terraforms_state(network: Document) -> None:

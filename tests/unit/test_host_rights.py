@@ -109,10 +109,11 @@ def sisters(
     return Act(action, resource, roles, NOBODY, context or {})
 
 
-LEAVE, MOVE, AHEAD, LOOK, WHY = (
+LEAVE, JOIN, MOVE, AHEAD, LOOK, WHY = (
     f"autoscaling:{name}"
     for name in (
         "TerminateInstanceInAutoScalingGroup",
+        "CompleteLifecycleAction",
         "SetDesiredCapacity",
         "PutScheduledUpdateGroupAction",
         "DescribeAutoScalingGroups",
@@ -268,6 +269,18 @@ ACTS = {
     "ends a host of another workspace": never(LEAVE, group("default-two-etl-workers"), LONGER),
     "ends a host of a group that carries no tag": never(
         LEAVE, group("default-etl-workers"), FOREIGN
+    ),
+    "lets AWS go on with a launch of its cluster": within(
+        JOIN, group("default-etl-workers"), context=OWN
+    ),
+    "lets AWS go on with another cluster's": sisters(
+        JOIN, group("default-ml-workers"), context=SISTER
+    ),
+    "lets AWS go on with another workspace's": never(
+        JOIN, group("default-two-etl-workers"), LONGER
+    ),
+    "changes the pool of prepared hosts": never(
+        "autoscaling:PutWarmPool", group("default-etl-workers"), OWN
     ),
     "ends any instance": never(
         "ec2:TerminateInstances", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-1", OWN

@@ -145,6 +145,8 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"wait_for_workers": "most"}, "fraction"),
         (ClusterSettings, {"create_timeout_seconds": 0}, "greater than 0"),
         (ClusterSettings, {"workers": 3}, "[Ee]xtra"),
+        (ClusterSettings, {"standby": 2, "spot_policy": "spot"}, "spot_policy is spot"),
+        (ClusterSettings, {"standby": -1}, "greater than or equal to 0"),
     ],
 )
 def test_what_aws_or_dask_would_refuse_is_refused(

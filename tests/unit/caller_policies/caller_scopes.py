@@ -65,6 +65,10 @@ UNSEEN: dict[str, str] = {
         "Cluster, while instances are missing; a plan, for a zone"
     ),
     "autoscaling:ResumeProcesses": "a start, for groups that AWS suspended",
+    "autoscaling:DeleteWarmPool": "apply, for a cluster without standby any longer",
+    "autoscaling:DescribeWarmPool": "apply, which waits until a pool is gone",
+    "autoscaling:PutLifecycleHook": "apply, for a cluster with standby",
+    "autoscaling:PutWarmPool": "apply, for a cluster with standby",
     "autoscaling:SetInstanceProtection": "Cluster.close, for hosts that others have protected",
     "ec2:DescribeCapacityReservations": "a cluster with capacity_reservation",
     "resource-groups:ListGroupResources": "the same, for a group of reservations",

@@ -74,13 +74,14 @@ def test_all_that_hosts_may_do_is_within_it() -> None:
             assert one in document["Statement"]
     # A worker's: of other conditions where it leaves.
     for one in statements_of(json.loads(worker_policy(PLACE))):
-        assert one in document["Statement"] or one["Sid"] == "LeaveForGood"
+        assert one in document["Statement"] or one["Sid"] == "JoinAndLeave"
     leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
     group = f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:1:autoScalingGroupName/"
     tags = {key: (value,) for key, value in carries({"terradask:workspace": "team"}).items()}
-    request = Request(leave, f"{group}terradask-team-etl-workers", tags)
     held = Policies((Policy.parse(worker_policy(PLACE)),), boundary=Policy.parse(document))
-    assert evaluate(request, held).allowed
+    for action in (leave, "autoscaling:CompleteLifecycleAction"):
+        request = Request(action, f"{group}terradask-team-etl-workers", tags)
+        assert evaluate(request, held).allowed
     more = Policies((Policy.parse(EVERYTHING),), boundary=Policy.parse(document))
     for action in ("iam:CreateUser", "sts:AssumeRole", "ec2:RunInstances", "s3:ListAllMyBuckets"):
         assert not evaluate(Request(action, "*"), more).allowed

@@ -60,6 +60,13 @@ def test_no_group_is_made_or_changed_beyond_its_size() -> None:
     assert change(scope(), **{SIZE: "500"})
 
 
+def test_a_pool_which_has_no_bound_is_not_for_callers_with_a_limit() -> None:
+    keys = carries(OF_WORKSPACE)
+    for action in ("PutWarmPool", "DeleteWarmPool", "PutLifecycleHook"):
+        assert may("user", f"autoscaling:{action}", GROUP, scope(), **keys)
+        assert not may("user", f"autoscaling:{action}", GROUP, limited(max_workers=50), **keys)
+
+
 def test_a_schedule_sets_no_size_either() -> None:
     for given in (scope(), limited(max_workers=50)):
         keys = carries(OF_WORKSPACE)
