@@ -88,6 +88,17 @@ def test_a_prepared_host_has_no_key_on_its_disk_and_installs_nothing_when_it_is_
         assert leftovers("default", cluster="keys") == []
 
 
+def test_a_cluster_without_standby_any_longer_has_no_prepared_hosts(sim: Simulator) -> None:
+    with sim.applied():
+        workspace = Workspace.load()
+        workspace.apply(workspace.plan_cluster("renewed", standby=1))
+        eventually(lambda: list(pool(sim, "renewed").values()) == ["Warmed:Stopped"])
+        workspace.apply(workspace.plan_cluster("renewed", standby=0))
+        assert pool(sim, "renewed") == {}
+        workspace.destroy_cluster("renewed")
+        assert leftovers("default", cluster="renewed") == []
+
+
 def test_ten_starts_share_three_prepared_hosts(sim: Simulator) -> None:
     with sim.applied():
         workspace = Workspace.load()

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
+from terradask._aws.warm_pools import end_outdated
 from terradask._cleanup.orphans import Inventory
 from terradask._cleanup.outside_rules import refuse_named_groups, security_groups
 from terradask._cleanup.scan import Scan
@@ -179,8 +180,25 @@ class Applier:
             if plan.destroy:
                 recovery.forget()
                 stack.remove()
+            else:
+                self._end_outdated(plan.stack)
         if plan.destroy:
             self.stacks.states.forget_applied(plan.stack)
+
+    def _end_outdated(self, cluster: str) -> None:
+        """Have AWS prepare hosts anew that were prepared by an earlier template. Without the
+        permission, only warn: the cluster is applied.
+        """
+        context = self.context
+        try:
+            ended = end_outdated(
+                context.aws, workspace=context.settings.workspace.name, cluster=cluster
+            )
+        except AccessDenied as error:
+            context.warn(f"can't end prepared hosts of an earlier template: {error.problem}")
+            return
+        if ended:
+            context.warn(f"AWS prepares anew, by the changed template: {', '.join(ended)}")
 
     def _refuse_beyond_limits(self, plan: Plan) -> None:
         """Refuse a cluster that the workspace's limits never allow to start. Raises
