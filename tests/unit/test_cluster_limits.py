@@ -13,8 +13,10 @@ from terradask._catalog import host_sizes as sizes_module
 from terradask._catalog.host_sizes import HostChoice, host_sizes
 from terradask._catalog.prices import price_list
 from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._catalog.quotas.launch import Hosts
+from terradask._clusters import limits as limits_module
 from terradask._clusters.limit_notes import limit_notes
-from terradask._clusters.limits import ClusterLimits
+from terradask._clusters.limits import ClusterLimits, Member, PlannedCluster, check_planned
 from terradask._observe.run_costs.account import Account, AccountGroup, Use, UsePrice
 from terradask._observe.running import WorkspaceUse, spent_of
 from terradask._workspace.limits import use_of
@@ -22,6 +24,7 @@ from terradask.errors import AccessDenied, QuotaExceeded
 from terradask_host.documents import MonthSpent, Run
 from terradask_host.rules.limits import Limits, Running, Size
 from terradask_host.rules.limits import Use as RunningUse
+from terradask_stacks.settings import ClusterSettings
 
 ADA = "arn:aws:iam::123456789012:user/ada"
 BOB = "arn:aws:iam::123456789012:user/bob"
@@ -281,3 +284,56 @@ def test_a_months_cost_counts_from_its_begin_by_owner_and_team() -> None:
         ("team", "blue"): 4,
         ("team", ""): 4,
     }
+
+
+@pytest.mark.parametrize(
+    ("hosts", "standby", "running", "starts", "says"),
+    [
+        # The scheduler, two workers, and three that are prepared.
+        (6, 3, 0, True, None),
+        (5, 3, 0, True, "may use 5 hosts at once"),
+        # Beside what runs, AWS begins to prepare at the apply; the others start later.
+        (6, 3, 3, False, None),
+        (6, 3, 4, False, "4 are in use"),
+        (6, 0, 4, False, None),
+        # Those that it has now are asked for anyway.
+        (6, 3, -3, True, None),
+    ],
+)
+def test_an_apply_asks_for_prepared_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+    hosts: int,
+    standby: int,
+    running: int,
+    starts: bool,
+    says: str | None,
+) -> None:
+    if running < 0:
+        uses = [RunningUse("train", BOB, "", "workers", 0, HOST, prepared=-running)]
+    else:
+        uses = [RunningUse("etl", ADA, "", "workers", running, HOST)]
+    members = {
+        group: Member(group, HostChoice(("m6i.large",), "on-demand", ()))
+        for group in ("scheduler", "workers")
+    }
+    monkeypatch.setattr(limits_module, "host_sizes", lambda *_, **__: dict.fromkeys(members, HOST))
+    monkeypatch.setattr(limits_module, "read_use", lambda *_: WorkspaceUse(Running(uses), {}))
+    limits = Limits.read({"set_by": ADA, "set_at": "", "workspace": {"hosts": hosts}})
+    aws: Any = SimpleNamespace(caller_arn=BOB)
+    baseline: Any = SimpleNamespace(limits_in_force=limits, bucket="b", workspace="w")
+    choices = (("m6i.large", "on-demand"),)
+    planned = PlannedCluster(
+        "train",
+        ClusterSettings(n_workers=2, max_workers=2, standby=standby),
+        members,
+        [Hosts("scheduler", 1, 1, choices), Hosts("workers", 2, 2, choices)],
+    )
+
+    def check() -> None:
+        check_planned(aws, baseline, planned, {}, starts=starts)
+
+    if says is None:
+        check()
+    else:
+        with pytest.raises(QuotaExceeded, match=says):
+            check()

@@ -4,7 +4,9 @@ workspaces against a plain recount.
 
 from __future__ import annotations
 
+import datetime
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -14,6 +16,7 @@ from terradask_host.rules.limits import (
     Cap,
     Caps,
     Limits,
+    Meter,
     Running,
     Size,
     Use,
@@ -316,3 +319,37 @@ def test_no_more_and_no_fewer_than_all_limits_leave():
         # A start compares the same.
         refused = excesses(found, running, owner, team, [(asked, size)])
         assert bool(refused) == beyond(found, running, owner, team, size, asked)
+
+
+def test_prepared_hosts_count_while_they_are_stopped_and_cost_no_hours():
+    tags = {
+        "terradask:cluster": "etl",
+        "terradask:group": "workers",
+        "terradask:run:owner": ADA,
+        "team": "blue",
+        "terradask:run:size": SMALL.to_tag(),
+    }
+    described = {
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+        "DesiredCapacity": 0,
+        "MaxSize": 9,
+        "Instances": [],
+        "WarmPoolSize": 2,
+        "MixedInstancesPolicy": {"LaunchTemplate": {"Overrides": [{"InstanceType": "m6i.xlarge"}]}},
+    }
+    (use,) = uses_of([described], "team")
+    assert use == Use("etl", ADA, "blue", "workers", 0, SMALL, ("m6i.xlarge",), prepared=2)
+    running = Running([use])
+    assert fitting(limits(workspace={"vcpus": 20}), running, BOB, "", size=SMALL, asked=9)[0] == 3
+    # A start of the same cluster leaves them as they are.
+    assert running.without("etl").uses == [use]
+    assert Running([replace(use, hosts=1)]).without("etl").uses == [use]
+    assert Running([replace(use, prepared=0)]).without("etl").uses == []
+    at = datetime.datetime(2026, 11, 27, 8, tzinfo=datetime.UTC)
+    hour = at + datetime.timedelta(hours=1)
+    scopes = [("workspace", "")]
+    assert Meter(at).advanced(hour, [use], scopes).spent == {scopes[0]: Decimal(0)}
+    assert (
+        Meter(at).advanced(hour, [replace(use, hosts=1)], scopes).spent[scopes[0]]
+        == SMALL.hourly_usd
+    )

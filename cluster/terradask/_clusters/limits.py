@@ -245,7 +245,10 @@ def check_start(
     found = ClusterLimits.of(aws, limits, members, cluster=name, team=team, running=use.running)
     hosts = {SCHEDULER_GROUP: 1, **numbers}
     turn = None
-    if all(one.cluster != name for one in use.running.uses) or record.current_run() is None:
+    if (
+        all(one.cluster != name or not one.hosts for one in use.running.uses)
+        or record.current_run() is None
+    ):
         found.beside(seen.starts if seen else Starts()).check(hosts)
         if seen is not None:
 
@@ -326,15 +329,21 @@ def check_planned(
     warn: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Compare a planned cluster with the workspace's limits: its smallest size, which some limit
-    may never allow; its largest, of which it warns; and if it `starts` right after its apply,
-    beside what runs. Raises `QuotaExceeded`, `BaselineError`.
+    may never allow; its largest, of which it warns; and its prepared hosts, and all if it
+    `starts` right after its apply, beside what runs. Raises `QuotaExceeded`, `BaselineError`.
 
     `tags` are the workspace's.
     """
     limits = baseline.limits_in_force
     if limits is None:
         return
-    use = read_use(aws, baseline.bucket, baseline.workspace, limits) if starts else None
+    standby = planned.settings.standby
+    use = None
+    if starts or standby:
+        use = read_use(aws, baseline.bucket, baseline.workspace, limits)
+        # Its prepared hosts are asked for, whatever it has now.
+        others = [one for one in use.running.uses if one.cluster != planned.name]
+        use = replace(use, running=replace(use.running, uses=others))
     found = ClusterLimits.of(
         aws,
         limits,
@@ -344,16 +353,24 @@ def check_planned(
         running=None if use is None else use.running,
     )
     start = {each.group: each.number for each in planned.hosts}
-    found.check(_least(start, planned.settings), alone=True)
-    if use is not None:
-        found.check(start)
-    for one in found.excesses({each.group: each.most for each in planned.hosts}, alone=True):
+    most = {each.group: each.most for each in planned.hosts}
+    found.check(_with(_least(start, planned.settings), standby), alone=True)
+    if standby:
+        # AWS begins to prepare them at the apply.
+        found.check({WORKER_GROUP: standby})
+    if starts:
+        found.check(_with(start, standby))
+    for one in found.excesses(_with(most, standby), alone=True):
         warn(
             f"{planned.name}: at max_workers it would exceed the workspace's limits: {one.limit} "
             f"({one.set}); it grows until a limit is reached"
         )
     for text in found.unknown():
         warn(text)
+
+
+def _with(numbers: Mapping[str, int], standby: int) -> dict[str, int]:
+    return {**numbers, WORKER_GROUP: numbers.get(WORKER_GROUP, 0) + standby}
 
 
 def _least(start: Mapping[str, int], settings: ClusterSettings) -> dict[str, int]:

@@ -85,7 +85,9 @@ class Starts(Record):
                 key = start.cluster, group
                 if key not in uses or uses[key].hosts < each.hosts:
                     size = Size.of_tag(each.size)
-                    uses[key] = Use(start.cluster, start.owner, start.team, group, each.hosts, size)
+                    kept = uses[key].prepared if key in uses else 0
+                    use = Use(start.cluster, start.owner, start.team, group, each.hosts, size)
+                    uses[key] = replace(use, prepared=kept)
         return replace(running, uses=[*uses.values()])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -178,9 +179,9 @@ class SharedLimits:
         uses = uses_of(described, limits.team_tag)
         workers = {one.name for chain in self._seen.values() for one in chain}
         # The scheduler's own host counts too.
-        self._others = [
-            one for one in uses if one.cluster != self._cluster or one.group not in workers
-        ]
+        own = [one for one in uses if one.cluster == self._cluster and one.group in workers]
+        kept = [replace(one, hosts=0) for one in own if one.prepared]
+        self._others = [*(one for one in uses if one not in own), *kept]
         now, scopes = datetime.datetime.now(datetime.UTC), self._scopes()
         meter = self._meter or self._first_meter(now)
         self._meter = meter.advanced(now, uses, scopes.values())

@@ -74,6 +74,10 @@ class Group:
     min_size: int = 0
     #: Whether its tags that name the cluster were removed.
     untagged: bool = False
+    #: Instances that are kept prepared beside it, or are being prepared; no members.
+    #: AWS (documented): A group's description has the present size of its warm pool.
+    #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_AutoScalingGroup.html
+    prepared: int = 0
 
     @classmethod
     def of(cls, name: str, found: Mapping[str, Any], *, untagged: bool = False) -> Self:
@@ -96,6 +100,7 @@ class Group:
             },
             min_size=found.get("MinSize", 0),
             untagged=untagged,
+            prepared=found.get("WarmPoolSize") or 0,
         )
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -190,6 +190,9 @@ class Use:
     size: Size = Size()
     #: Types of its hosts.
     types: tuple[str, ...] = ()
+    #: Prepared hosts beside them. They count while they are stopped too: AWS starts and replaces
+    #: them when it likes, and asks nobody for a limit.
+    prepared: int = 0
 
     def belongs_to(self, cap: Cap) -> bool:
         """Return whether a limit counts it."""
@@ -197,7 +200,7 @@ class Use:
 
     def amount(self, measure: str) -> Decimal:
         """Return its amount of a measure; 0 if it isn't known."""
-        return self.hosts * (self.size.amount(measure) or _ZERO)
+        return (self.hosts + self.prepared) * (self.size.amount(measure) or _ZERO)
 
 
 def uses_of(described: Iterable[Mapping[str, Any]], team_tag: str) -> list[Use]:
@@ -207,8 +210,8 @@ def uses_of(described: Iterable[Mapping[str, Any]], team_tag: str) -> list[Use]:
         tags = {tag["Key"]: tag.get("Value", "") for tag in each.get("Tags", ())}
         group = Group.of(tags.get(GROUP_TAG, ""), each)
         hosts = max(group.desired, len(group.active_ids))
-        types = {one.get("InstanceType", "") for one in each["Instances"]} - {""}
-        if hosts and CLUSTER_TAG in tags:
+        types = {one.get("InstanceType", "") for one in each["Instances"] or _overrides(each)}
+        if (hosts or group.prepared) and CLUSTER_TAG in tags:
             found.append(
                 Use(
                     tags[CLUSTER_TAG],
@@ -217,9 +220,17 @@ def uses_of(described: Iterable[Mapping[str, Any]], team_tag: str) -> list[Use]:
                     group.name,
                     hosts,
                     Size.of_tag(tags.get(SIZE_TAG)),
-                    tuple(sorted(types)),
+                    tuple(sorted(types - {""})),
+                    group.prepared,
                 )
             )
+    return found
+
+
+def _overrides(described: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the types that a group may launch."""
+    template = (described.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    found: Sequence[Mapping[str, Any]] = template.get("Overrides") or ()
     return found
 
 
@@ -250,8 +261,15 @@ class Running:
         return sorted({use.cluster for use in self.uses if use.size.amount(measure) is None})
 
     def without(self, cluster: str) -> Running:
-        """Return what else runs."""
-        return Running([use for use in self.uses if use.cluster != cluster], self.spent)
+        """Return what else runs, with the cluster's prepared hosts: a start leaves their number as
+        it is.
+        """
+        uses = [
+            use if use.cluster != cluster else replace(use, hosts=0)
+            for use in self.uses
+            if use.cluster != cluster or use.prepared
+        ]
+        return Running(uses, self.spent)
 
 
 def own_facts(
@@ -290,8 +308,9 @@ class Meter:
         begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         since, before = (self.at, self.spent) if same else (begin, {})
         hours = Decimal(max((now - since).total_seconds(), 0.0)) / 3600
+        costing = [replace(use, prepared=0) for use in uses]
         rates = {
-            (scope, who): Running(uses).used(Cap(scope, who, "hourly_usd", _ZERO))
+            (scope, who): Running(costing).used(Cap(scope, who, "hourly_usd", _ZERO))
             for scope, who in scopes
         }
         return Meter(
