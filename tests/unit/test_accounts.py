@@ -350,3 +350,48 @@ def test_a_spot_price_is_one_of_a_zone() -> None:
     )
     assert (found.uses[HOST].instance_type, found.uses[HOST].zone) == ("m6i.xlarge", None)
     assert found.unpriced() == []
+
+
+def pooled(host: str, way: str, seconds: float, ended: float | None = None) -> dict[str, Any]:
+    end = {} if ended is None else {"EndTime": at(ended)}
+    text = f"Launching a new EC2 instance {way} warm pool: {host}"
+    return {**launched(host, seconds), "Description": text, **end}
+
+
+def test_a_prepared_host_costs_the_minutes_in_which_it_was_prepared() -> None:
+    before = see(workers=[pooled(HOST, "into", 5)], instances=[described(HOST, 9)])
+    assert before.uses[HOST][-2:] == (START + 9, None)
+    for account in (ACCOUNT, before):
+        found = see(
+            account,
+            workers=[terminated(HOST, 5_000), pooled(HOST, "into", 5, 200)],
+            instances=[described(HOST, 9, 5_001)],
+            is_over=True,
+        )
+        assert found.uses[HOST][-2:] == (START + 9, START + 200)
+        assert found.is_settled
+
+
+def test_a_prepared_host_that_is_started_costs_from_then_on() -> None:
+    """Also one with the tags of an earlier run, and until its end in the pool's words."""
+    drawn = [pooled(HOST, "from", 3_000, 3_020), pooled(HOST, "into", 5, 200)]
+    own = see(workers=drawn, instances=[described(HOST, 3_001)])
+    assert own.uses[HOST][-2:] == (START + 3_001, None)
+    again = see(own, workers=drawn, instances=[described(HOST, 3_001, 4_000)], is_over=True)
+    assert again.uses[HOST][-2:] == (START + 3_001, START + 4_000)
+    foreign = see(workers=[pooled(HOST, "from", 3_000, 3_020)])
+    assert (foreign.uses[HOST].start, foreign.uses[HOST].zone) == (START + 3_000, "us-east-1a")
+    ended = {
+        **terminated(HOST, 900),
+        "Description": f"Terminating EC2 instance from warm pool: {HOST}",
+    }
+    assert see(workers=[ended, pooled(HOST, "into", 5)], is_over=True).uses[HOST].end == START + 900
+
+
+def test_what_a_later_run_starts_of_prepared_hosts_is_not_this_runs() -> None:
+    found = see(
+        workers=[pooled(HOST, "from", 3_000), pooled(HOST, "into", 5, 200)],
+        instances=[described(HOST, 3_001)],
+        next_start=START + 2_000,
+    )
+    assert found.uses[HOST][-2:] == (START + 5, START + 200)

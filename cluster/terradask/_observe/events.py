@@ -36,6 +36,7 @@ EDGES: Mapping[str, tuple[str, ...]] = {
 #: The host program's states, as steps of these.
 STATE_OF_STEP: Mapping[str, str] = {
     "booting": "booting",
+    "preparing": "booting",
     "environment": "booting",
     "waiting": "booting",
     "starting": "booting",
@@ -119,8 +120,11 @@ def _second(at: datetime.datetime) -> datetime.datetime:
 #: AWS (documented): Auto Scaling's activities describe "Launching a new EC2 instance: i-…" and
 #: "Terminating EC2 instance: i-…", with their cause in sentences that begin with the time.
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
-LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
-TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
+#: AWS (reported): With a warm pool they say "into warm pool" or "from warm pool" before the colon.
+#: https://github.com/hashicorp/nomad-autoscaler/pull/1151
+LAUNCHING = re.compile(r"Launching a new EC2 instance(?: from warm pool)?: (i-[0-9a-f]+)")
+PREPARING = re.compile(r"Launching a new EC2 instance into warm pool: (i-[0-9a-f]+)")
+TERMINATING = re.compile(r"Terminating EC2 instance(?: from warm pool)?: (i-[0-9a-f]+)")
 
 #: ``At 2026-11-20T05:15:00Z a user request … . At … an instance was started in response to …``
 _SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")

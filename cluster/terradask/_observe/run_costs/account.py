@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from terradask._aws.activities import zone_of
 from terradask._aws.tags import tags_of
-from terradask._observe.events import LAUNCHING, TERMINATING
+from terradask._observe.events import LAUNCHING, PREPARING, TERMINATING
 from terradask_host.documents import FORMAT, HostReport, moment_text, plain_lines
 from terradask_modules.markets import Market
 from terradask_modules.names import TAG_GROUP, TAG_PREFIX, TAG_RUN_PREFIX
@@ -230,7 +230,7 @@ def merge_observation(
         ended_at = observed.at if next_start is None else min(observed.at, next_start)
     # The next observation covers launches of the present second.
     last = observed.at if ended_at is None else ended_at
-    launched, ends = _activities(account, observed, last)
+    launched, ends, prepared = _activities(account, observed, last)
     seen, described = {**launched, **account.uses}, {}
     for one in observed.instances:
         its, instance_id = tags_of(one.get("Tags")), one["InstanceId"]
@@ -240,14 +240,22 @@ def merge_observation(
         described[instance_id] = one
         # EC2's launch time is nearer to the billed time than the group's request.
         start, zone = _seconds(one["LaunchTime"]), one.get("Placement", {}).get("AvailabilityZone")
+        if start >= last and instance_id in prepared:
+            # A prepared host keeps the tags of its launch, also after the run.
+            continue
         use = Use(instance_id, group, one["InstanceType"], "aws", zone, start)
-        seen[instance_id] = use._replace(end=seen.get(instance_id, use).end)
+        end = seen.get(instance_id, use).end
+        seen[instance_id] = use._replace(end=None if end is None or end < start else end)
         others = (key for key in its if not key.startswith((TAG_PREFIX, "aws:")) and key != "Name")
         tags.update({key: its[key] for key in others})
     types = {report.instance_id: report.instance_type for report in observed.reports}
     uses = {}
     for key, use in seen.items():
         ended = _with_end(use, account, observed.at, described.get(key), ends.get(key))
+        stopped = prepared.get(key)
+        if stopped is not None and use.start <= stopped:
+            # EC2 knows only when it was terminated.
+            ended = ended._replace(end=stopped)
         uses[key] = _with_type(ended, account, types.get(key))
     why = reason if account.reason is None and ended_at is not None else account.reason
     return replace(
@@ -257,10 +265,13 @@ def merge_observation(
 
 def _activities(
     account: Account, observed: Observation, last: int
-) -> tuple[dict[str, Use], dict[str, int]]:
-    """Return what the groups launched during the run, and the times of terminations."""
+) -> tuple[dict[str, Use], dict[str, int], dict[str, int | None]]:
+    """Return what the groups launched during the run, the times of terminations, and prepared hosts
+    with the time at which AWS stopped each; None before.
+    """
     launched: dict[str, Use] = {}
     ends: dict[str, int] = {}
+    prepared: dict[str, int | None] = {}
     for group, activities in observed.activities.items():
         for activity in activities:
             at = _seconds(activity["StartTime"])
@@ -268,10 +279,17 @@ def _activities(
             succeeded = activity["StatusCode"] not in ("Failed", "Cancelled")
             if ended := TERMINATING.match(activity["Description"]):
                 ends[ended[1]] = at
-            started = LAUNCHING.match(activity["Description"])
+            into = PREPARING.match(activity["Description"])
+            if into:
+                stopped = activity.get("EndTime")
+                prepared[into[1]] = None if stopped is None else _seconds(stopped)
+            started = into or LAUNCHING.match(activity["Description"])
             if started and succeeded and account.started_at <= at < last:
-                launched[started[1]] = Use(started[1], group, None, None, zone_of(activity), at)
-    return launched, ends
+                # Of a prepared host that this run has started, the newer activity is its start.
+                launched.setdefault(
+                    started[1], Use(started[1], group, None, None, zone_of(activity), at)
+                )
+    return launched, ends, prepared
 
 
 def _with_end(

@@ -84,7 +84,13 @@ def record(
 
 
 def _record_end(
-    group: Any, instance: Any, cause: str, *, reason: str | None = None, goes_on: bool = False
+    group: Any,
+    instance: Any,
+    cause: str,
+    *,
+    reason: str | None = None,
+    goes_on: bool = False,
+    warm: bool = False,
 ) -> dict[str, Any]:
     """Record the end of an instance, and cancel its launch if that is in progress.
 
@@ -93,7 +99,8 @@ def _record_end(
     _cancel(instance, reason)
     return record(
         group,
-        f"Terminating EC2 instance: {instance.id}",
+        # The text: https://github.com/hashicorp/nomad-autoscaler/pull/1151
+        f"Terminating EC2 instance{' from warm pool' if warm else ''}: {instance.id}",
         cause,
         goes_on=instance if goes_on else None,
         subnet_id=instance.subnet_id or "",
@@ -133,14 +140,21 @@ def _remember_end(group: Any) -> None:
 
 
 def end_members(
-    group: Any, states: Sequence[Any], cause: str, *, reason: str | None = None
+    group: Any,
+    states: Sequence[Any],
+    cause: str,
+    *,
+    reason: str | None = None,
+    warm: bool = False,
 ) -> list[dict[str, Any]]:
-    """End members of a group and their instances, and return the activities.
+    """End members of a group, or instances of its pool, and return the activities.
 
     For a launch in progress the reason is EC2's.
     """
     activities = [
-        _record_end(group, state.instance, cause, reason=reason, goes_on=keep_listed(state))
+        _record_end(
+            group, state.instance, cause, reason=reason, goes_on=keep_listed(state), warm=warm
+        )
         for state in states
     ]
     gone = {state.instance.id for state in states if state.lifecycle_state != TERMINATING}

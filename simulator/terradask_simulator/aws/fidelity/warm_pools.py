@@ -104,7 +104,7 @@ def end_warmed(group: Any, states: list[Any], cause: str) -> None:
     """End instances of a group's pool."""
     if not states:
         return
-    end_members(group, states, cause)
+    end_members(group, states, cause, warm=True)
     kept = warmed(group)
     for state in states:
         if state.lifecycle_state == TERMINATING:
