@@ -5,6 +5,7 @@ from __future__ import annotations
 from terradask_host.errors import HostError
 
 BOOTING = "booting"
+PREPARING = "preparing"
 ENVIRONMENT = "environment"
 WAITING = "waiting"
 STARTING = "starting"
@@ -17,8 +18,13 @@ FAILED = "failed"
 TRANSITIONS: dict[str, dict[str, str]] = {
     BOOTING: {
         ENVIRONMENT: "identity, descriptor and run are known; software is being found or installed",
+        PREPARING: "AWS keeps the instance for later; software is being found or installed",
         LEAVING: "the instance is being shut down",
         FAILED: "no identity, no run of this cluster, or no keys",
+    },
+    PREPARING: {
+        LEAVING: "prepared, or the instance is being shut down",
+        FAILED: "no host program goes on, or its report failed",
     },
     ENVIRONMENT: {
         WAITING: "a worker has its software and searches for its scheduler",

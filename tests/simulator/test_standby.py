@@ -14,6 +14,7 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask.errors import TerradaskError
+from terradask_host.agent.agent import PREPARED
 from terradask_simulator import Simulator
 
 from ..invariants import over_scaled
@@ -36,6 +37,11 @@ def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: S
         eventually(lambda: sorted(pool(sim, "ready").values()) == ["Warmed:Stopped"] * 2)
         before = set(pool(sim, "ready"))
         eventually(lambda: not [host for host in sim.hosts() if host.cluster == "ready"])
+        (seen,) = workspace.overview("ready")
+        assert (seen.state, seen.workers, seen.hosts) == ("stopped", (0, 0), {"prepared": 2})
+        # Their volumes.
+        assert seen.hourly_usd is not None
+        assert seen.hourly_usd > 0
         with Cluster(
             "ready", n_workers=2, wait_for_workers=True, shutdown_on_close=True
         ) as cluster:
@@ -44,6 +50,19 @@ def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: S
             # The next ones are prepared for this run.
             eventually(lambda: sorted(pool(sim, "ready").values()) == ["Warmed:Stopped"] * 2)
             assert not before & set(pool(sim, "ready"))
+            status = workspace.deployment("ready").status()
+            assert status.groups["workers"]["prepared"] == 2
+            reports = {host.instance_id: host.reason for host in status.hosts}
+            assert {reports[host] for host in pool(sim, "ready")} == {PREPARED}
+            requested = {
+                event.subject
+                for event in workspace.deployment("ready").events()
+                if event.state == "requested"
+            }
+            assert before <= requested
+        (cost,) = [row for row in workspace.costs(by="run").rows if row.facts["cluster"] == "ready"]
+        # The scheduler, the two that were drawn, and the two that were prepared for the next run.
+        assert cost.instances == 5
         eventually(lambda: len(sim.running_instances()) == 0)
         assert sorted(pool(sim, "ready").values()) == ["Warmed:Stopped"] * 2
         workspace.destroy_cluster("ready")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from terradask._clusters.overview import (
 )
 from terradask._observe.instances import Instance
 from terradask._observe.status import DeploymentStatus, hosts_by_state
+from terradask.cli._deployments import status_text
 from terradask_host.documents import HostReport
 
 MADE = datetime.datetime(2026, 11, 20, 5, 0, tzinfo=datetime.UTC)
@@ -60,7 +62,7 @@ def group(
     instances: int = 0,
     **facts: Any,
 ) -> TaggedGroup:
-    given = {"created_at": MADE, "owner": None, "started_at": None, **facts}
+    given = {"prepared": 0, "created_at": MADE, "owner": None, "started_at": None, **facts}
     return TaggedGroup(workspace, cluster, workers, desired, instances, **given)
 
 
@@ -131,6 +133,19 @@ def test_another_workspaces_cluster_is_told_by_its_tags(
     assert (one.owner, one.started_at) == (
         (facts["owner"], facts["started_at"]) if desired else (None, None)
     )
+
+
+def test_prepared_hosts_are_counted_beside_the_groups_also_of_a_stopped_cluster() -> None:
+    told = status(instances=0, desired=0)
+    groups = {**told.groups, "workers": {**told.groups["workers"], "prepared": 2}}
+    told = replace(told, groups=groups, state="stopped")
+    one = overview(("w", "etl"), told, None, [group(prepared=2)], own=True)
+    assert (one.state, one.workers, one.hosts) == ("stopped", (0, 0), {"prepared": 2})
+    assert "prepared" in (shown := status_text(one, told))
+    assert shown.splitlines()[-1].split() == ["workers", "0", "0", "9", "2"]
+    assert hosts_by_state(groups, [report("preparing")]) == {"preparing": 1, "prepared": 1}
+    other = overview(("v", "etl"), None, None, [group("v", prepared=2)], own=False)
+    assert (other.state, other.hosts) == ("stopped", {"prepared": 2})
 
 
 def test_what_nobody_owns_is_said_to_be_so() -> None:

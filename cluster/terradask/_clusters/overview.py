@@ -115,6 +115,7 @@ class TaggedGroup:
     is_workers: bool
     desired: int
     instances: int
+    prepared: int
     created_at: datetime.datetime | None
     owner: str | None
     started_at: str | None
@@ -171,6 +172,7 @@ def overview(
     tagged = [group for group in groups if (group.workspace, group.cluster) == key]
     workers = [group for group in tagged if group.is_workers]
     numbers = sum(group.desired for group in tagged), sum(group.instances for group in tagged)
+    prepared = sum(group.prepared for group in tagged)
     dates = [group.created_at for group in tagged if group.created_at is not None]
     by_tags = ClusterOverview(
         *key,
@@ -184,7 +186,7 @@ def overview(
             sum(group.instances for group in workers),
             sum(group.desired for group in workers),
         ),
-        hosts={"launched": numbers[1]} if numbers[1] else {},
+        hosts={state: n for state, n in (("launched", numbers[1]), ("prepared", prepared)) if n},
     )
     if status is None:
         return by_tags
@@ -269,6 +271,7 @@ def _tagged(group: Mapping[str, Any], tags: Mapping[str, str]) -> TaggedGroup:
         tags.get(TAG_GROUP) != SCHEDULER_GROUP,
         group["DesiredCapacity"],
         len(group["Instances"]),
+        group.get("WarmPoolSize") or 0,
         group.get("CreatedTime"),
         tags.get(f"{TAG_RUN_PREFIX}owner"),
         tags.get(f"{TAG_RUN_PREFIX}started"),

@@ -44,6 +44,9 @@ GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 _RECENT_SECONDS = 900.0
 _SHOWN = 3
 
+#: State of the report of a host that is no member yet.
+PREPARING = "preparing"
+
 #: States of reports whose instance is gone.
 OVER = frozenset({"left", "lost"})
 
@@ -65,8 +68,8 @@ class DeploymentStatus:
     scheduler_address
         Address that a client dials; None before the scheduler is up.
     groups
-        For each Auto Scaling group, by its key in the cluster: ``desired``, ``instances`` and
-        ``max_size``.
+        For each Auto Scaling group, by its key in the cluster: ``desired``, ``instances``,
+        ``max_size``, and ``prepared``: instances of `standby`, also those being prepared.
     hosts
         Reports of the run's hosts.
     max_workers
@@ -217,8 +220,9 @@ def status_of(
     descriptor = record.descriptor
     scheduler = of_run(scheduler, run)
     members = {m.instance_id for g in groups.values() for m in g.members}
+    prepared = sum(g.prepared for g in groups.values())
     hosts = tuple(
-        h if h.instance_id in members else h.lost()
+        h if h.instance_id in members or (prepared and h.state == PREPARING) else h.lost()
         for h in reports
         if run is not None and h.belongs_to(run.run_id)
     )
@@ -231,7 +235,12 @@ def status_of(
         started_at=run.started_at if run else None,
         scheduler_address=dial_address(scheduler, public=settings.way == "public"),
         groups={
-            name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size}
+            name: {
+                "desired": g.desired,
+                "instances": len(g.active_ids),
+                "max_size": g.max_size,
+                "prepared": g.prepared,
+            }
             for name, g in groups.items()
         },
         hosts=hosts,
@@ -284,13 +293,21 @@ def scheduler_text(status: DeploymentStatus) -> str | None:
 def hosts_by_state(
     groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
 ) -> dict[str, int]:
-    """Count hosts by state: as reported, else ``launched``, or ``requested`` before the launch."""
+    """Count hosts by state: as reported, else ``launched``, or ``requested`` before the launch;
+    ``prepared`` beside the groups.
+    """
     reported = Counter(host.state for host in hosts if host.state not in OVER)
-    instances, desired = (
-        sum(group[key] for group in groups.values()) for key in ("instances", "desired")
+    instances, desired, prepared = (
+        sum(group.get(key, 0) for group in groups.values())
+        for key in ("instances", "desired", "prepared")
     )
-    silent = {"launched": instances - reported.total(), "requested": desired - instances}
-    return {**{state: n for state, n in silent.items() if n > 0}, **reported}
+    preparing = reported[PREPARING]
+    silent = {
+        "launched": instances - (reported.total() - preparing),
+        "requested": desired - instances,
+    }
+    counts = {**silent, **reported, "prepared": prepared - preparing}
+    return {state: n for state, n in counts.items() if n > 0}
 
 
 class HostReports:

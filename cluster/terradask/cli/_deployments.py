@@ -77,9 +77,9 @@ def list_deployments(
 ) -> int | None:
     """List every cluster of the workspace: state, hosts, age, owner, hourly price, last activity.
 
-    Includes stopped clusters, which cost only their secret, and declared clusters that aren't
-    deployed. The price covers running instances, volumes and public addresses; ? if AWS has no
-    price.
+    Includes stopped clusters, which cost only their secret and the volumes of prepared hosts, and
+    declared clusters that aren't deployed. The price covers running instances, volumes and public
+    addresses; ? if AWS has no price.
 
     With --all, one table has the clusters of every folder's workspace. A folder that fails has a
     row too; its reason is on standard error, and the exit code is that of the first one.
@@ -226,10 +226,11 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     facts += [("problem", problem) for problem in status.problems]
     facts += [("limit", limit) for limit in one.limits]
     parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
-    groups = [
-        [name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()
-    ]
-    parts.append(table(["group", "desired", "instances", "max"], groups))
+    heads, keys = ["group", "desired", "instances", "max"], ["desired", "instances", "max_size"]
+    if any(g.get("prepared") for g in status.groups.values()):
+        heads, keys = [*heads, "prepared"], [*keys, "prepared"]
+    groups = [[name, *(g.get(key, 0) for key in keys)] for name, g in status.groups.items()]
+    parts.append(table(heads, groups))
     if status.hosts:
         hosts = [[h.instance_id, h.group, h.state, ago(h.at), h.reason] for h in status.hosts]
         parts.append(table(["host", "group", "state", "for", "reason"], hosts))

@@ -172,14 +172,16 @@ class Agent:
         host installs the rest when it is started.
         """
         try:
+            # First, since AWS stops it after the hook's time in any case.
+            self._config.paths.prepared.parent.mkdir(parents=True, exist_ok=True)
+            self._config.paths.prepared.write_text(identity.instance_id)
             reporter.enter(states.BOOTING)
+            reporter.enter(states.PREPARING)
             try:
                 self._install(identity, objects, reporter)
             except Exception as error:  # noqa: BLE001 - every failure belongs in the report
                 self._log.error("".join(traceback.format_exception(error)))
                 reporter.note(identity.group, "unprepared", f"{identity.instance_id}: {error}")
-            self._config.paths.prepared.parent.mkdir(parents=True, exist_ok=True)
-            self._config.paths.prepared.write_text(identity.instance_id)
             os.sync()
             reporter.enter(states.LEAVING, PREPARED)
             reporter.enter(states.LEFT, PREPARED)
@@ -200,7 +202,6 @@ class Agent:
             return
         secret = secret_id(self._config.workspace, identity.cluster)
         bound = self._wait_run(objects, secret, reporter)
-        reporter.enter(states.ENVIRONMENT)
         self._program(identity, objects, bound, reporter)
 
     def _run_role(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> int:

@@ -132,6 +132,9 @@ ExecStart=/bin/bash ${base}/boot.sh
 WantedBy=multi-user.target
 UNIT
   systemctl enable "${again}"
+  # For the host program: this instance's tags may name an earlier run.
+  mkdir -p /var/lib/terradask
+  touch /var/lib/terradask/prepared
 fi
 
 values="$(setting wheel.key wheel.sha256 region bucket)"
