@@ -107,11 +107,18 @@ def test_a_prepared_host_has_no_key_on_its_disk_and_installs_nothing_when_it_is_
         assert leftovers("default", cluster="keys") == []
 
 
-def test_a_cluster_without_standby_any_longer_has_no_prepared_hosts(sim: Simulator) -> None:
+def test_a_changed_template_and_no_standby_any_longer_end_prepared_hosts(sim: Simulator) -> None:
     with sim.applied():
         workspace = Workspace.load()
         workspace.apply(workspace.plan_cluster("renewed", standby=1))
         eventually(lambda: list(pool(sim, "renewed").values()) == ["Warmed:Stopped"])
+        before = set(pool(sim, "renewed"))
+        # The network's usual disk of 100 GiB is enough: the same template, the same hosts.
+        workspace.apply(workspace.plan_cluster("renewed", standby=1, worker_disk_size=70))
+        assert set(pool(sim, "renewed")) == before
+        workspace.apply(workspace.plan_cluster("renewed", standby=1, worker_disk_size=150))
+        eventually(lambda: list(pool(sim, "renewed").values()) == ["Warmed:Stopped"])
+        assert not before & set(pool(sim, "renewed"))
         workspace.apply(workspace.plan_cluster("renewed", standby=0))
         assert pool(sim, "renewed") == {}
         workspace.destroy_cluster("renewed")
