@@ -120,7 +120,7 @@ def _second(at: datetime.datetime) -> datetime.datetime:
 #: AWS (documented): Auto Scaling's activities describe "Launching a new EC2 instance: i-…" and
 #: "Terminating EC2 instance: i-…", with their cause in sentences that begin with the time.
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
-#: AWS (reported): With a warm pool they say "into warm pool" or "from warm pool" before the colon.
+#: AWS (reported): With a warm pool there is "into warm pool" or "from warm pool" before the colon.
 #: https://github.com/hashicorp/nomad-autoscaler/pull/1151
 LAUNCHING = re.compile(r"Launching a new EC2 instance(?: from warm pool)?: (i-[0-9a-f]+)")
 PREPARING = re.compile(r"Launching a new EC2 instance into warm pool: (i-[0-9a-f]+)")

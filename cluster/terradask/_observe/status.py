@@ -44,7 +44,7 @@ GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 _RECENT_SECONDS = 900.0
 _SHOWN = 3
 
-#: State of the report of a host that is no member yet.
+#: State of the report of a host that isn't a member yet.
 PREPARING = "preparing"
 
 #: States of reports whose instance is gone.

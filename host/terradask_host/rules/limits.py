@@ -191,7 +191,7 @@ class Use:
     #: Types of its hosts.
     types: tuple[str, ...] = ()
     #: Prepared hosts beside them. They count while they are stopped too: AWS starts and replaces
-    #: them when it likes, and asks nobody for a limit.
+    #: them when it likes, whatever the limits.
     prepared: int = 0
 
     def belongs_to(self, cap: Cap) -> bool:
