@@ -66,7 +66,7 @@ class Machine:
         self.name = "ip-" + address.replace(".", "-")
         #: Of `time.time`.
         self.started_at = time.time()
-        with (folder / "machine.log").open("wb") as log:
+        with (folder / "machine.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     _SCRIPT,
@@ -196,7 +196,12 @@ class Power:
                 rules = firewall.of_machine(instance.get("PrivateIpAddress", ""))
                 if machine is not None and rules:
                     machine.let(rules)
-                if machine is None and state in ("pending", "running") and rules:
+                if machine is not None and machine.is_off and key in pressed:
+                    if state in ("pending", "running") and rules:
+                        # It was stopped, and is started again from its disk.
+                        self.machines[key] = self._boot(instance, rules)
+                        pressed.remove(key)
+                elif machine is None and state in ("pending", "running") and rules:
                     self.machines[key] = self._boot(instance, rules)
                 elif machine is not None and machine.is_off and state == "running":
                     self._end(key)
@@ -228,7 +233,7 @@ class Power:
         tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
         special = self.special.get(tags.get("Name", ""), Special())
         folder = self._folder / instance["InstanceId"]
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         return Machine(
             folder,
             next(self._numbers),

@@ -29,13 +29,15 @@ class Metadata:
     """What the service answers, by the address of a machine."""
 
     def __init__(self, sim: Simulator) -> None:
-        self._ec2, self._iam, self._sts = (sim.client(name) for name in ("ec2", "iam", "sts"))
+        self._ec2, self._iam, self._sts, self._autoscaling = (
+            sim.client(name) for name in ("ec2", "iam", "sts", "autoscaling")
+        )
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, dict[str, Any] | None, dict[str, str]]] = {}
 
     def close(self) -> None:
         """Close the clients."""
-        for client in (self._ec2, self._iam, self._sts):
+        for client in (self._ec2, self._iam, self._sts, self._autoscaling):
             client.close()
 
     def read(self, address: str, path: str) -> str | None:
@@ -69,7 +71,7 @@ class Metadata:
         filters = [{"Name": "private-ip-address", "Values": [address]}]
         for reservation in self._ec2.describe_instances(Filters=filters)["Reservations"]:
             for instance in reservation["Instances"]:
-                if instance["State"]["Name"] in ("pending", "running", "shutting-down"):
+                if instance["State"]["Name"] in ("pending", "running", "shutting-down", "stopping"):
                     return dict(instance)
         return None
 
@@ -101,6 +103,7 @@ class Metadata:
             "placement/region": zone[:-1],
             "services/domain": "amazonaws.com",
             "services/partition": "aws",
+            **_target(self._autoscaling, instance["InstanceId"]),
             **{f"tags/instance/{tag['Key']}": tag["Value"] for tag in instance["Tags"]},
         }
         return {
@@ -124,6 +127,17 @@ class Metadata:
                 "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
             }
         )
+
+
+def _target(autoscaling: Any, instance_id: str) -> dict[str, str]:
+    """Return the state that an instance's group has in mind; none outside of groups."""
+    found = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])
+    for one in found["AutoScalingInstances"]:
+        state = one["LifecycleState"]
+        target = "Warmed:Stopped" if state.startswith("Warmed:") else "InService"
+        target = "Terminated" if "Terminat" in state else target
+        return {"autoscaling/target-lifecycle-state": target}
+    return {}
 
 
 def _listing(facts: dict[str, str], path: str) -> str:

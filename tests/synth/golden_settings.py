@@ -271,6 +271,7 @@ CLUSTERS: dict[str, dict[str, Any]] = {
     "spot-with-fallback": {
         "cluster": {"spot_policy": "spot_with_fallback", "spot_fallback_seconds": 90}
     },
+    "standby": {"cluster": {"standby": 2}},
     "worker-groups": {
         "cluster": {"worker_groups": {"gpu": _GPU, "plain": {}}, "tags": {"job": "7"}}
     },

@@ -131,7 +131,20 @@ ExecStart=/bin/bash ${base}/boot.sh
 [Install]
 WantedBy=multi-user.target
 UNIT
-  systemctl enable "${again}"
+  # A stopped instance loses its local disks, and gets empty ones.
+  cat >/etc/systemd/system/terradask-disks.service <<UNIT
+[Unit]
+Before=terradask-host.service
+[Service]
+Type=oneshot
+ExecStart=-${base}/venv/bin/python -m terradask_host.disks
+[Install]
+WantedBy=multi-user.target
+UNIT
+  systemctl enable "${again}" terradask-disks.service
+  # In this boot a host program that fails doesn't power it off: AWS would replace it, again and again.
+  mkdir -p /run/systemd/system/terradask-host.service.d
+  printf '[Unit]\nStartLimitAction=none\n' >/run/systemd/system/terradask-host.service.d/prepared.conf
   # For the host program: this instance's tags may name an earlier run.
   mkdir -p /var/lib/terradask
   touch /var/lib/terradask/prepared
