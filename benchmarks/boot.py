@@ -1,8 +1,9 @@
 """The time from power on until a host is `running`, by step: a machine that boots with systemd and
 cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. *Image*: the
-same from an [image of one's own](network.md#an-image-of-ones-own), with the environment. AWS's part
-and Amazon Linux's `dnf` aren't included, nor the first reads of a volume made from a snapshot.
-Packages come from an index on loopback. States have whole seconds.
+same from an [image of one's own](network.md#an-image-of-ones-own), with the environment. *Worker*:
+a host that joins a running cluster; *standby*: a [prepared one](capacity.md#prepared-hosts) that
+does. AWS's part and Amazon Linux's `dnf` aren't included, nor the first reads of a volume made from
+a snapshot. Packages come from an index on loopback. States have whole seconds.
 """
 
 from __future__ import annotations
@@ -85,6 +86,14 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         environment_of(_ENVIRONMENT)
         # Before the network names it, which changes what hosts boot from.
         made = ImageBuild(Workspace.load().images, "x86_64", environment=_ENVIRONMENT).run()
+        # Before the network has an image: the same hosts, stopped or new.
+        for number in range(runs + 1):
+            for prefix, standby in (("worker: ", 0), ("standby: ", 1)):
+                name = f"{prefix}{_FROM_POWER}"
+                seconds = _worker(aws, f"{prefix.strip(': ')}-{number}", standby)
+                print(f"  run {number}: {name} {seconds:.2f}", file=sys.stderr, flush=True)
+                if number:
+                    rows.setdefault(name, Row(name)).runs.append(seconds)
         candidates: dict[str, Callable[[int], dict[str, float]]] = {
             "": lambda number: {**_empty(aws, number), **_host(aws, f"cold-{number}")},
             "image: ": lambda number: _host(aws, f"image-{number}"),
@@ -102,6 +111,12 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     return list(rows.values()), [
         Verdict(_WHOLE, rows[_WHOLE].median, 30, " s"),
         Verdict("power on to `running`, image / cold", image / cold, 0.9, " x"),
+        Verdict(
+            f"{_FROM_POWER}, standby / worker",
+            rows[f"standby: {_FROM_POWER}"].median / rows[f"worker: {_FROM_POWER}"].median,
+            0.8,
+            " x",
+        ),
     ]
 
 
@@ -115,6 +130,57 @@ def _empty(aws: BootedAws, number: int) -> dict[str, float]:
         ec2.terminate_instances(InstanceIds=[instance])
         eventually(lambda: machine.is_off)
     return {"power on to the first command of other user data": float(started) - machine.started_at}
+
+
+def _worker(aws: BootedAws, cluster: str, standby: int) -> float:
+    """Return the seconds from power on until a second worker of a cluster is `running`."""
+    group = f"terradask-default-{cluster}-workers"
+    with ExitStack() as stack:
+        autoscaling, s3 = (
+            stack.enter_context(contextlib.closing(aws.sim.client(name)))
+            for name in ("autoscaling", "s3")
+        )
+
+        def members() -> set[str]:
+            (found,) = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])[
+                "AutoScalingGroups"
+            ]
+            return {one["InstanceId"] for one in found["Instances"]}
+
+        def is_prepared() -> bool:
+            pool = autoscaling.describe_warm_pool(AutoScalingGroupName=group)["Instances"]
+            return all(
+                one["LifecycleState"] == "Warmed:Stopped"
+                and aws.power.machines[one["InstanceId"]].is_off
+                for one in pool
+            )
+
+        made = stack.enter_context(
+            Cluster(
+                cluster,
+                # The hosts that were prepared before the start have no environment.
+                n_workers=1,
+                standby=standby,
+                software=_ENVIRONMENT,
+                package_sync=False,
+                connect="private",
+                timeout=240,
+                wait_for_workers=True,
+            )
+        )
+        if standby:
+            eventually(is_prepared)
+        before = members()
+        made.scale(2)
+        (new,) = eventually(lambda: members() - before)
+        made.wait_for_workers(2, timeout=240)
+        bucket, key = bucket_name("default", "123456789012", "us-east-1"), f"hosts/{new}.json"
+
+        def running_at() -> str | None:
+            found = s3.get_object(Bucket=bucket, Key=f"clusters/{cluster}/{key}")["Body"].read()
+            return dict(json.loads(found)["history"]).get("running")
+
+        return _epoch(eventually(running_at)) - aws.power.machines[new].started_at
 
 
 def _host(aws: BootedAws, cluster: str) -> dict[str, float]:

@@ -263,6 +263,22 @@ def test_an_offer_is_planned_at_its_bounds(workspace: Workspace, machine: Callab
     assert groups() == []
 
 
+def test_a_plan_has_prepared_hosts_and_the_price_of_their_volumes(workspace: Workspace):
+    with_two, without = (workspace.plan_cluster("kept", standby=n) for n in (2, 0))
+    (group,) = (c for c in with_two.summary.changes if c.address.endswith(".workers"))
+    after = {a.path: a.after for a in group.attributes}
+    assert str(after).count("'max_group_prepared_capacity': 2") == 1 or (
+        after.get("warm_pool[0].max_group_prepared_capacity") == 2
+    )
+    costs = [workspace.report(plan).cost for plan in (with_two, without)]
+    assert all(costs)
+    stopped, desired, maximum = (
+        getattr(costs[0], name) - getattr(costs[1], name)
+        for name in ("stopped_hourly_usd", "desired_hourly_usd", "maximum_hourly_usd")
+    )
+    assert stopped == desired == maximum > 0
+
+
 def test_cluster_from_plan_to_nothing(
     workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]
 ):

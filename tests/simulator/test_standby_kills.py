@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,17 +49,19 @@ def is_stopped(sim: Simulator, n: int) -> bool:
     return not running and list(pool(sim).values()) == ["Warmed:Stopped"] * n
 
 
-def run(sim: Simulator, folder: Path, *words: str) -> None:
-    done = in_this_process(*words, environ=sim.environ, folder=folder)
+def run(environ: Mapping[str, str], folder: Path, *words: str) -> None:
+    done = in_this_process(*words, environ=environ, folder=folder)
     assert done.returncode == 0, done.stderr
 
 
-def kill_when(sim: Simulator, folder: Path, reached: Callable[[], object], *words: str) -> None:
+def kill_when(
+    environ: Mapping[str, str], folder: Path, reached: Callable[[], object], *words: str
+) -> None:
     """Kill a command with its Terraform once something is reached."""
     process = subprocess.Popen(
         [sys.executable, "-m", "terradask", *words],
         cwd=folder,
-        env=sim.environ,
+        env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -73,12 +76,14 @@ def kill_when(sim: Simulator, folder: Path, reached: Callable[[], object], *word
 
 
 def test_whatever_is_killed_costs_no_more_than_the_prepared_hosts(
-    sim: Simulator, tmp_path: Path
+    sim: Simulator, tmp_path: Path, policies: dict[str, list[dict[str, Any]]]
 ) -> None:
+    """All by a caller with the policy of users alone."""
+    user = sim.environ_of("user", *policies["user"])
     (tmp_path / "terradask.toml").write_text(f"[clusters.{NAME}]\nstandby = 2\nn_workers = 1\n")
     # The apply, while its hosts are prepared.
-    kill_when(sim, tmp_path, lambda: pool(sim), "apply", NAME, "--yes")
-    run(sim, tmp_path, "apply", NAME, "--yes")
+    kill_when(user, tmp_path, lambda: pool(sim), "apply", NAME, "--yes")
+    run(user, tmp_path, "apply", NAME, "--yes")
     # A host, while it is prepared.
     client = sim.client("ec2")
     eventually(lambda: is_stopped(sim, 2))
@@ -90,16 +95,16 @@ def test_whatever_is_killed_costs_no_more_than_the_prepared_hosts(
     eventually(lambda: is_stopped(sim, 2) and new not in pool(sim))
     # A start, once a prepared host has left the pool.
     before = set(pool(sim))
-    kill_when(sim, tmp_path, lambda: before - pool(sim).keys(), "start", NAME)
-    run(sim, tmp_path, "start", NAME)
+    kill_when(user, tmp_path, lambda: before - pool(sim).keys(), "start", NAME)
+    run(user, tmp_path, "start", NAME)
     # A stop, while AWS prepares the next one.
-    run(sim, tmp_path, "stop", NAME)
+    run(user, tmp_path, "stop", NAME)
     eventually(lambda: is_stopped(sim, 2))
     # The destruction, once the pool goes.
     kill_when(
-        sim, tmp_path, lambda: "Warmed:Stopped" not in pool(sim).values(), "destroy", NAME, "--yes"
+        user, tmp_path, lambda: "Warmed:Stopped" not in pool(sim).values(), "destroy", NAME, "--yes"
     )
-    run(sim, tmp_path, "destroy", NAME, "--yes")
+    run(user, tmp_path, "destroy", NAME, "--yes")
     with sim.applied():
         assert leftovers("default", cluster=NAME) == []
 
@@ -108,7 +113,7 @@ def test_a_sweep_removes_a_cluster_without_state_with_its_prepared_hosts(
     sim: Simulator, tmp_path: Path
 ) -> None:
     (tmp_path / "terradask.toml").write_text(f"[clusters.{NAME}]\nstandby = 1\n")
-    run(sim, tmp_path, "apply", NAME, "--yes")
+    run(sim.environ, tmp_path, "apply", NAME, "--yes")
     eventually(lambda: is_stopped(sim, 1))
     with sim.applied():
         bucket = Workspace.load().deployment(NAME)._record.bucket
@@ -119,7 +124,9 @@ def test_a_sweep_removes_a_cluster_without_state_with_its_prepared_hosts(
             Bucket=bucket,
             Delete={"Objects": [{"Key": o["Key"], "VersionId": o["VersionId"]} for o in gone]},
         )
-    eventually(lambda: run(sim, tmp_path, "sweep", "--yes", "--grace", "1") or not pool(sim))
+    eventually(
+        lambda: run(sim.environ, tmp_path, "sweep", "--yes", "--grace", "1") or not pool(sim)
+    )
     with sim.applied():
         assert leftovers("default", cluster=NAME) == []
     assert pool(sim) == {}
