@@ -147,13 +147,14 @@ def _worker(aws: BootedAws, cluster: str, standby: int) -> float:
             ]
             return {one["InstanceId"] for one in found["Instances"]}
 
-        def is_prepared() -> bool:
+        def prepared() -> set[str]:
             pool = autoscaling.describe_warm_pool(AutoScalingGroupName=group)["Instances"]
-            return all(
-                one["LifecycleState"] == "Warmed:Stopped"
-                and aws.power.machines[one["InstanceId"]].is_off
+            return {
+                one["InstanceId"]
                 for one in pool
-            )
+                if one["LifecycleState"] == "Warmed:Stopped"
+                and aws.power.machines[one["InstanceId"]].is_off
+            }
 
         made = stack.enter_context(
             Cluster(
@@ -168,11 +169,12 @@ def _worker(aws: BootedAws, cluster: str, standby: int) -> float:
                 wait_for_workers=True,
             )
         )
-        if standby:
-            eventually(is_prepared)
+        ready = eventually(prepared) if standby else set()
         before = members()
         made.scale(2)
         (new,) = eventually(lambda: members() - before)
+        if ready and new not in ready:
+            raise RuntimeError(f"{new} wasn't prepared")
         made.wait_for_workers(2, timeout=240)
         bucket, key = bucket_name("default", "123456789012", "us-east-1"), f"hosts/{new}.json"
 
