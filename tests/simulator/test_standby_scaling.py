@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from terradask import Cluster, Workspace
@@ -12,11 +10,11 @@ from terradask_simulator import Simulator
 from ..invariants import over_scaled
 from ..left_over import leftovers
 from ..waiting import eventually
+from .tasks import slowinc
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 NAME = "keptscale"
-TYPE = "m6i.xlarge"
 
 
 def pool(sim: Simulator) -> dict[str, str]:
@@ -34,7 +32,6 @@ def test_the_fallback_of_spot_and_an_adapting_cluster_take_prepared_hosts(sim: S
                 NAME,
                 standby=1,
                 spot_policy="spot_with_fallback",
-                worker_vm_types=[TYPE],
                 max_workers=3,
             )
         )
@@ -44,23 +41,29 @@ def test_the_fallback_of_spot_and_an_adapting_cluster_take_prepared_hosts(sim: S
             client = cluster.get_client()
 
             def names() -> set[str]:
-                return {one["name"] for one in client.scheduler_info(n_workers=-1)["workers"].values()}
+                return {
+                    one["name"] for one in client.scheduler_info(n_workers=-1)["workers"].values()
+                }
 
-            # Spot has capacity: a Spot host joins, and the prepared one stays.
-            cluster.scale(1)
-            cluster.wait_for_workers(1)
-            assert first not in names()
-            assert first in pool(sim)
-            sim.refuse_capacity(TYPE)
-            try:
-                # None of Spot, nor on demand; a prepared host is an instance that is there.
-                sim.allow_capacity()
-            finally:
-                sim.allow_capacity()
-            cluster.adapt(minimum=1, maximum=3, interval="100 ms", target_duration="1 s")
-            work = client.map(lambda n: time.sleep(0.5) or n, range(60), pure=False)
-            assert sum(client.gather(work)) == sum(range(60))
+            # Spot has none: the fallback's host is the prepared one.
+            with sim.no_capacity(market="spot"):
+                cluster.scale(1)
+                cluster.wait_for_workers(1)
+                assert names() == {first}
+                eventually(lambda: list(pool(sim).values()) == ["Warmed:Stopped"])
+                (second,) = pool(sim)
+                assert second != first
+                cluster.adapt(minimum=1, maximum=3, interval="100 ms", target_duration="1 s")
+                work = client.map(slowinc, range(60), delay=0.5, pure=False)
+                assert sum(client.gather(work)) == sum(range(1, 61))
+                seen = sim.history()["instances"]
+                assert seen[second]["joined_group"] is not None
+            # With tasks no more, it takes hosts back, and none into the pool.
+            eventually(lambda: len(names()) == 1)
+            eventually(lambda: list(pool(sim).values()) == ["Warmed:Stopped"])
+            assert pool(sim).keys() & {first, second} == set()
             assert over_scaled(sim, NAME, at_most=3) == []
-            assert list(pool(sim).values()) == ["Warmed:Stopped"]
+        eventually(lambda: len(sim.running_instances()) == 0)
+        assert list(pool(sim).values()) == ["Warmed:Stopped"]
         workspace.destroy_cluster(NAME)
         assert leftovers("default", cluster=NAME) == []
