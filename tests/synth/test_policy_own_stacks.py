@@ -96,6 +96,14 @@ def test_limits_have_no_findings(synth: Callable[..., Document], form: str) -> N
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_cluster_with_prepared_hosts_has_no_findings(
+    synth: Callable[..., Document], form: str
+) -> None:
+    ours = synth("etl", cluster={"standby": 2})
+    assert found(FORMS[form](ours), ours) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_our_own_cluster_has_no_findings(cluster: Document, form: str) -> None:
     assert found(FORMS[form](cluster), cluster) == []
 
