@@ -224,3 +224,25 @@ def test_no_host_is_added_once_the_month_is_spent(spent, n):
     if told:
         assert "owner ada may use 100.00 US dollars a month" in told[0]
         assert "100.00 are spent" in told[0]
+
+
+def test_the_clusters_own_prepared_hosts_count_beside_its_workers():
+    own = [
+        {**one, "WarmPoolSize": 2} if "scheduler" not in str(one["Tags"]) else one
+        for one in OWN[:2]
+    ]
+    told = []
+    limits = SharedLimits(
+        lambda: {"format": 1, "workspace": {"hosts": 6}},
+        lambda: own,
+        cluster="etl",
+        owner=ADA,
+        age_seconds=30.0,
+        send=lambda _: None,
+        log=told.append,
+        report=lambda group, text: told.append(f"{group}: {text}"),
+    )
+    limits.begin({"workers": (Group("workers-spot", 1, 9),)})
+    # The scheduler, its worker, two that are prepared: two more.
+    assert limits.cut("workers", 1, 9) == 3
+    assert "6 hosts" in told[0]
