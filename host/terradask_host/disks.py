@@ -123,9 +123,10 @@ def prepare_scratch(paths: Paths, *, run: Run, log: Callable[[str], None]) -> bo
     device = disks[0] if len(disks) == 1 else _stripe(disks, run=run, log=log)
     for command in mount_commands(device, paths.scratch):
         run(command)
-    fstab = paths.root / "etc" / "fstab"
-    with fstab.open("a") as lines:
-        lines.write(f"LABEL={LABEL} {paths.scratch} xfs defaults,noatime,nofail 0 2\n")
+    # A prepared host's are new after each stop: systemd would mount them while they are formatted.
+    if not paths.prepared.exists():
+        with (paths.root / "etc" / "fstab").open("a") as lines:
+            lines.write(f"LABEL={LABEL} {paths.scratch} xfs defaults,noatime,nofail 0 2\n")
     log(f"scratch space lies on {device}, of {', '.join(sorted(disks))}")
     return True
 

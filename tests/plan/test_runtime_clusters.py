@@ -266,7 +266,8 @@ def test_an_offer_is_planned_at_its_bounds(workspace: Workspace, machine: Callab
 def test_a_plan_has_prepared_hosts_and_the_price_of_their_volumes(workspace: Workspace):
     with_two, without = (workspace.plan_cluster("kept", standby=n) for n in (2, 0))
     (group,) = (c for c in with_two.summary.changes if c.address.endswith(".workers"))
-    assert "'max_group_prepared_capacity': 2" in str(group.attributes)
+    after = {each.path: each.after for each in group.attributes}
+    assert after["warm_pool[0].max_group_prepared_capacity"] == 2
     costs = [workspace.report(plan).cost for plan in (with_two, without)]
     assert all(costs)
     stopped, desired, maximum = (

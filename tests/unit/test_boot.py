@@ -111,6 +111,9 @@ class Machine:
             "/run/terradask-boot-events.json": folder / "events.json",
             "/run/terradask-boot-reason": folder / "reason",
             "/var/log/cloud-init-output.log": folder / "output.log",
+            "/var/lib/cloud": folder / "cloud",
+            "/var/lib/terradask": folder / "root/var/lib/terradask",
+            "/run/systemd/system": folder / "volatile",
         }
         for old, new in moves.items():
             assert old in script
@@ -157,6 +160,7 @@ class Machine:
               */api/token) echo t;; */instance-id) echo i-7;; *:cluster) echo etl;;
               *:role) echo worker;; *:run:id) echo "${RUN_ID}";;
               *:python) echo "${RUN_PYTHON:-3.11}";;
+              */target-lifecycle-state) echo "${TARGET:-InService}";;
               *:group) echo workers;; */local-ipv4) echo 10.0.0.7;; *) exit 22;; esac""",
         )
         self.environ = {
@@ -274,6 +278,41 @@ def test_the_runs_python_comes_from_the_systems_repositories(machine: Machine) -
             assert [line.rpartition("install ")[2] for line in installed] == ["python3.98"]
         else:
             assert installed == []
+
+
+def test_a_host_that_is_prepared_boots_again_until_boot_sh_has_ended(machine: Machine) -> None:
+    machine.environ["TARGET"] = "Warmed:Stopped"
+    (wheel,) = machine.archives.glob("terradask_host-*")
+    away = wheel.rename(machine.folder / "away.whl")
+    again = machine.folder / "cloud/scripts/per-boot/terradask"
+    assert machine.boot().returncode == 1
+    # Else AWS would launch another one.
+    assert "shutdown" not in machine.calls
+    assert machine.report()["state"] == "failed"
+    assert again.resolve() == machine.folder / "opt/boot.sh"
+    away.rename(wheel)
+    machine.environ["TARGET"] = "InService"
+    assert machine.boot().returncode == 0
+    assert not again.is_symlink()
+    assert (machine.folder / "root/var/lib/terradask/prepared").exists()
+
+
+def test_a_prepared_host_never_powers_off_in_its_first_boot_and_formats_disks_later(
+    machine: Machine,
+) -> None:
+    machine.environ["TARGET"] = "Warmed:Stopped"
+    machine.environ["RUN_PYTHON"] = "none yet"
+    answer = machine.boot()
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    # Any run's.
+    pythons = ("python3.12", "python3.13", "python3.14")
+    assert all(shutil.which(one) or f"install {one}\n" in machine.calls for one in pythons)
+    units, volatile = machine.folder / "units", machine.folder / "volatile"
+    disks = units / "terradask-host.service.wants/terradask-disks.service"
+    assert f"{machine.folder}/opt/venv/bin/python -m terradask_host.disks" in disks.read_text()
+    (drop_in,) = volatile.glob("terradask-host.service.d/*.conf")
+    assert drop_in.read_text() == "[Unit]\nStartLimitAction=none\n"
+    assert not list((machine.folder / "cloud/scripts/per-boot").iterdir())
 
 
 def test_boot_refuses_another_wheel_says_why_and_powers_off(machine: Machine) -> None:

@@ -106,6 +106,14 @@ def test_one_disk_is_formatted_mounted_and_given_to_the_hosts_user(tmp_path: Pat
     ] == f"LABEL=terradask {scratch} xfs defaults,noatime,nofail 0 2"
 
 
+def test_systemd_mounts_no_disks_of_a_prepared_host(tmp_path: Path) -> None:
+    prepared = Paths(tmp_path).prepared
+    prepared.parent.mkdir(parents=True)
+    prepared.touch()
+    assert Machine(ROOT, disk("/dev/nvme1n1")).prepare(tmp_path)
+    assert (tmp_path / "etc/fstab").read_text() == "LABEL=/ / xfs defaults 1 1\n"
+
+
 def test_several_disks_are_striped(tmp_path: Path) -> None:
     machine = Machine(ROOT, disk("/dev/nvme2n1"), disk("/dev/nvme1n1"))
     assert machine.prepare(tmp_path)

@@ -93,8 +93,7 @@ failed() {
   rm -rf "${base}/archives" "${base}/cache"
   say "${reason}"
   report "${reason}" || say "the reason could not be reported"
-  # AWS would replace one that it prepares, again and again. So it waits until AWS stops it, and tries
-  # again when it is started.
+  # AWS would replace one that it prepares, again and again. It stops this one, which tries again then.
   if prepares; then exit 1; fi
   shutdown --poweroff +1 "terradask: this host could not boot"
   exit 1
@@ -117,36 +116,13 @@ with zipfile.ZipFile(uv) as archive:
 (to / "uv").chmod(0o755)' "$@"
 }
 
-# AWS may stop an instance that it prepares before this script has ended, and cloud-init runs it at the
-# first boot alone: until it has ended, later boots run it.
-readonly again=terradask-boot.service
+# AWS may stop an instance that it prepares, and cloud-init runs this script at the first boot alone:
+# until it has ended, later boots run it.
+readonly again=/var/lib/cloud/scripts/per-boot/terradask
 if prepares; then
-  cat >"/etc/systemd/system/${again}" <<UNIT
-[Unit]
-Wants=network-online.target
-After=network-online.target
-[Service]
-Type=oneshot
-ExecStart=/bin/bash ${base}/boot.sh
-[Install]
-WantedBy=multi-user.target
-UNIT
-  # A stopped instance loses its local disks, and gets empty ones.
-  cat >/etc/systemd/system/terradask-disks.service <<UNIT
-[Unit]
-Before=terradask-host.service
-[Service]
-Type=oneshot
-ExecStart=-${base}/venv/bin/python -m terradask_host.disks
-[Install]
-WantedBy=multi-user.target
-UNIT
-  systemctl enable "${again}" terradask-disks.service
-  # In this boot a host program that fails doesn't power it off: AWS would replace it, again and again.
-  mkdir -p /run/systemd/system/terradask-host.service.d
-  printf '[Unit]\nStartLimitAction=none\n' >/run/systemd/system/terradask-host.service.d/prepared.conf
+  mkdir -p "${again%/*}" /var/lib/terradask
+  ln -sf "${base}/boot.sh" "${again}"
   # For the host program: this instance's tags may name an earlier run.
-  mkdir -p /var/lib/terradask
   touch /var/lib/terradask/prepared
 fi
 
@@ -155,21 +131,20 @@ values="$(setting wheel.key wheel.sha256 region bucket)"
 readonly archives="${base}/archives" unpacked="${base}/unpacked"
 wheel="${archives}/$(basename "${key}")"
 
-# The repositories of Amazon Linux lie in S3, which the VPC's gateway endpoint reaches. The host program
-# has Python 3.11, and takes the run's from the system too.
-missing=()
-for python in python3.11 $(python_of_run); do
+# From Amazon Linux's repositories in S3, which the VPC's gateway endpoint reaches. The host program has
+# Python 3.11, and takes the run's from the system too.
+install() { dnf --assumeyes --quiet --setopt=install_weak_deps=False install "$@"; }
+of_run="$(python_of_run)" missing=()
+for python in python3.11 ${of_run}; do
   command -v "${python}" >/dev/null || missing+=("${python}")
 done
-# Before the first start no run names its Python, so that a prepared host gets all.
-if prepares && [[ -z "$(python_of_run)" ]]; then
-  for python in python3.12 python3.13 python3.14; do
-    command -v "${python}" >/dev/null ||
-      dnf --assumeyes --quiet --setopt=install_weak_deps=False install "${python}" || say "without ${python}"
+[[ -z "${missing[*]}" ]] || retry install "${missing[@]}"
+# Before the first start no run names its Python: a prepared host gets all.
+if [[ -z "${of_run}" ]] && prepares; then
+  for python in python3.1{2..4}; do
+    command -v "${python}" >/dev/null || install "${python}" || say "without ${python}"
   done
 fi
-[[ -z "${missing[*]}" ]] ||
-  retry dnf --assumeyes --quiet --setopt=install_weak_deps=False install "${missing[@]}"
 
 # The host program and its own packages lie in one folder of the bucket.
 get_host_program() {
@@ -190,8 +165,8 @@ if [[ "$(cat "${installed}" 2>/dev/null)" == "${sha256}" ]]; then
 else
   [[ ! -f "${installed}" ]] || say "the image has another host program: terradask image build makes a new one"
   retry get_host_program
-  # Each archive has to be one that the user data names: the wheel by its checksum, the others by theirs
-  # in the list that the wheel has. Of uv nothing runs before; uv itself checks the others.
+  # Each archive has to be one that the user data names: the wheel by its checksum, the others by the
+  # wheel's list. Of uv nothing runs before; uv itself checks the others.
   echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet
   uv_wheel=("${archives}"/uv-*_"$(uname -m)".whl)
   rm -rf "${unpacked}"
@@ -221,6 +196,8 @@ fi
 # By its systemd units, Dask runs in a container image, if the run has one.
 "${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system "${config}"
 
+if prepares; then "${base}/venv/bin/python" -m terradask_host.prepared_units /etc/systemd/system /run/systemd/system; fi
+
 # The network's own scripts: host_setup runs now, host_leave when the machine goes off.
 why=/run/terradask-boot-reason
 "${base}/venv/bin/python" -m terradask_host.host_scripts setup /etc/systemd/system "${why}" ||
@@ -236,8 +213,8 @@ chgrp terradask "${output}" && chmod g+r "${output}" || say "going on without th
 
 systemctl daemon-reload
 systemctl enable --now --no-block terradask-container.socket
-# Without waiting: cloud-init itself is part of the boot that the unit is ordered behind.
+# Without waiting: the unit is ordered behind the boot, of which cloud-init is a part.
 systemctl enable --now --no-block terradask-host.service
-[[ ! -f "/etc/systemd/system/${again}" ]] || systemctl disable "${again}"
+rm -f "${again}"
 say "terradask-host.service starts"
 rm -rf "${archives}" "${unpacked}" "${base}/cache" || say "what was unpacked is left"
