@@ -131,7 +131,7 @@ values="$(setting wheel.key wheel.sha256 region bucket)"
 readonly archives="${base}/archives" unpacked="${base}/unpacked"
 wheel="${archives}/$(basename "${key}")"
 
-# From Amazon Linux's repositories in S3, which the VPC's gateway endpoint reaches. The host program has
+# From Amazon Linux's repositories in S3, by the VPC's gateway endpoint. The host program has
 # Python 3.11, and takes the run's from the system too.
 install() { dnf --assumeyes --quiet --setopt=install_weak_deps=False install "$@"; }
 of_run="$(python_of_run)" missing=()
