@@ -19,7 +19,7 @@ Instance types and prices
     list_instance_types, InstanceType, PricedInstanceType, Gpus
 Offers: saved settings with bounds
     offers, and the Offers and Offer that it returns; load_ipython_extension, which
-    ``%load_ext terradask`` calls, completes their names
+    ``%load_ext terradask`` calls, completes their names, clusters' names and values
 Options for all clusters
     set_backend_options, BackendOptionsChange
 Modules
@@ -47,12 +47,14 @@ from terradask._common.plain_logs import log_plainly as _log_plainly
 from terradask_modules.tracebacks import show_uncaught as _show_uncaught
 
 if TYPE_CHECKING:
+    from terradask import errors as errors
     from terradask._catalog.instance_types.listing import PricedInstanceType
     from terradask._catalog.instance_types.model import Gpus, InstanceType
     from terradask._clusters.deployment import Deployment
     from terradask._clusters.jobs.store import JobOutput
     from terradask._clusters.pending_launches import CapacityWait
     from terradask._dask.cluster import Cluster
+    from terradask._dask.completion import load_ipython_extension
     from terradask._dask.functions.function import Function, function
     from terradask._dask.job import Job
     from terradask._observe.live_view import LiveView
@@ -60,9 +62,10 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
-    from terradask._workspace.offer_completion import load_ipython_extension
     from terradask._workspace.offers import Offer, Offers, offers
     from terradask._workspace.workspace import Workspace
+    from terradask_host.jobs import JobRecord
+    from terradask_host.rules.job_tasks import JobTask
 
 __all__ = [
     "BackendOptionsChange",
@@ -117,7 +120,7 @@ _HOMES = {
     "Workspace": "terradask._workspace.workspace",
     "function": "terradask._dask.functions.function",
     "list_instance_types": "terradask._workspace.instance_types",
-    "load_ipython_extension": "terradask._workspace.offer_completion",
+    "load_ipython_extension": "terradask._dask.completion",
     "offers": "terradask._workspace.offers",
     "set_backend_options": "terradask._workspace.backend_options",
 }
@@ -127,14 +130,17 @@ _HOMES = {
 _MODULES = ("app", "cli", "cost", "errors", "policy")
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+# Type checkers would take every name for known.
+if not TYPE_CHECKING:
 
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

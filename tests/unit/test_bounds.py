@@ -35,7 +35,7 @@ BROUGHT = {"dask[dataframe]": {"numpy", "pandas"}}
 #: JupyterLab of a scheduler's host.
 THERE = {
     "cluster/terradask/_dask/widgets.py": {"IPython"},
-    "cluster/terradask/_workspace/offer_completion.py": {"IPython"},
+    "cluster/terradask/_dask/completion.py": {"IPython"},
     "host/terradask_host/preload/jupyter_server.py": {"jupyterlab", "traitlets"},
     "host/terradask_host/conda_install.py": {"rattler"},
     # On a path of its own that instances have.

@@ -30,6 +30,13 @@ def run_setting(setting: str) -> Mapping[str, Any]:
     return {**RUN, "setting": setting}
 
 
+#: Usual calls, which IPython shows before all arguments.
+FIRST_USES = (
+    'Cluster(n_workers=10, worker_cpu=4, worker_memory="16 GiB", spot_policy="spot_with_fallback")',
+    'Cluster("nightly", offer="gpu-small", region="eu-west-1"); all else is as in terradask.toml',
+    "Below, by topic: each argument with its type and default. Then: what each is.",
+)
+
 #: Unsupported arguments -> advice.
 UNSUPPORTED = {
     "cloud": "leave it out: the AWS account is that of your credentials",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from distributed import Client
 from distributed.core import Status
@@ -21,7 +21,7 @@ from distributed.deploy.spec import SpecCluster
 from terradask._clusters.deployment import Deployment
 from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, read_adaptive_policy
-from terradask._dask.arguments import ClusterArguments
+from terradask._dask.arguments import FIRST_USES, ClusterArguments
 from terradask._dask.attached import Attached, RemoteScheduler, RemoteWorker
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
@@ -35,10 +35,20 @@ from terradask._dask.display import (
     scaling_table,
     view_row,
 )
-from terradask._dask.facade import Derived, KeptBy, documented_by, passed_on, shown_as, takes
+from terradask._dask.facade import (
+    derived,
+    documented_by,
+    in_place_of_base,
+    kept_by,
+    passed_on,
+    shown_as,
+    takes,
+    typed_as,
+)
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.job import Job, JobOptions, prepare_job, shows_options
+from terradask._dask.job import Job
+from terradask._dask.job_methods import JobMethods
 from terradask._dask.lifecycle import (
     Lifecycle,
     end_open_clusters,
@@ -53,7 +63,6 @@ from terradask._dask.progress import ClusterProgress, OwnLogging
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.reach import ReachTests
 from terradask._dask.request import read_request
-from terradask._dask.rollback import Origin
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
@@ -62,9 +71,13 @@ from terradask_host.commands import SubmitJob
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
 
+if TYPE_CHECKING:
+    # At run time jedi, which completes in Jupyter, fails on a property that returns a literal.
+    from terradask._dask.rollback import Origin
+
 
 @documented_by(ClusterArguments)
-class Cluster(SpecCluster):  # type: ignore[misc]
+class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account.
 
     ``help(Cluster)`` and ``docs/python.md`` describe arguments and methods by topic. Arguments
@@ -75,14 +88,16 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     # Attributes that Dask reads and writes on the object itself. Dask would read the name from the
     # scheduler's metadata, which tasks can write.
-    name = Derived(lambda cluster: cluster._request.name)
-    status = KeptBy("_health", "status")
-    scheduler_info = KeptBy("_joined", "scheduler_info")
-    shutdown_on_close = KeptBy("_lifecycle", "shutdown_on_close")
+    name: str = derived(lambda cluster: cluster._request.name)
+    status: Status = kept_by("_health", "status")
+    scheduler_info: dict[str, Any] = kept_by("_joined", "scheduler_info")
+    shutdown_on_close: bool = kept_by("_lifecycle", "shutdown_on_close")
     #: The plan in the form of SpecCluster's own methods.
-    worker_spec = Derived(lambda cluster: dict.fromkeys(cluster.plan, cluster.new_spec))
+    worker_spec: dict[str, Any] = derived(
+        lambda cluster: dict.fromkeys(cluster.plan, cluster.new_spec)
+    )
 
-    @takes(ClusterArguments)
+    @takes(ClusterArguments, examples=FIRST_USES)
     def __init__(self, arguments: ClusterArguments) -> None:
         self._request = read_request(arguments)
         self._own_logging = OwnLogging(arguments.silence_logs)
@@ -128,6 +143,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
                 self._loop_runner.stop()
 
     @classmethod
+    @typed_as(ClusterArguments)
     def from_name(cls, name: str, **kwargs: Any) -> Cluster:
         """Attach to a running cluster; never deploy or start one.
 
@@ -279,11 +295,20 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         self.loop.add_callback(self._correct_state)
         return None
 
-    scale_up = passed_on(WorkerPool.scale_up, "_running.pool")
-    scale_down = passed_on(WorkerPool.scale_down, "_running.pool")
+    @in_place_of_base(passed_on(WorkerPool.scale_up, "_running.pool"))
+    def scale_up(self) -> Any:
+        """Scale the cluster up to a number of workers."""
+
+    @in_place_of_base(passed_on(WorkerPool.scale_down, "_running.pool"))
+    def scale_down(self) -> Any:
+        """End the hosts of these workers after moving their data."""
+
+    @in_place_of_base(passed_on(WorkerWaiter.wait_for_workers, "_running.waiter"))
+    def wait_for_workers(self) -> Any:
+        """Wait until workers have joined."""
+
     recommendations = passed_on(WorkerPool.recommendations, "_running.pool")
     workers_to_close = passed_on(WorkerPool.workers_to_close, "_running.pool")
-    wait_for_workers = passed_on(WorkerWaiter.wait_for_workers, "_running.waiter")
     send_private_envs = passed_on(SecretRelay.send_private_envs, "_running.secrets")
     send_credentials = passed_on(SecretRelay.send_credentials, "_running.secrets")
     sync_software = passed_on(PackageUpdates.sync_software, "_running.packages")
@@ -308,99 +333,14 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         """Run a coroutine to its end; in asynchronous code return its task."""
         return asyncio.ensure_future(work(*args)) if self.asynchronous else self.sync(work, *args)
 
-    @shows_options
-    def run_command(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Any:
-        """Run a command on a worker's host, as a Dask task that goes on without this client.
-
-        The cluster doesn't end before it. The command has the workers' environment, packages and
-        private variables, and the variables ``TERRADASK_JOB``, ``TERRADASK_TASK_INDEX``,
-        ``TERRADASK_TASK_TRY`` and, with an input, ``TERRADASK_TASK_INPUT``. It takes one of its
-        worker's threads, and its memory isn't limited to the worker's.
-
-        Parameters
-        ----------
-        command
-            Program and arguments. No shell reads them: for a shell's line, pass ``["sh", "-c",
-            line]``. Don't put secrets in it, because it is recorded.
-        files
-            Files for its working directory, under the paths given here, or under their names if the
-            paths lead elsewhere. Files that the command names by a path below the working directory
-            are added. With `directory`, up to 16 MiB packed.
-        directory
-            Folder whose files are added too, without hidden files that git doesn't track and files
-            that git ignores. By default none.
-        exclude
-            Patterns of files that are left out, such as ``"*.parquet"`` or ``"data"``.
-        environ
-            Environment variables. Their values aren't recorded; for secrets, use
-            `send_private_envs`.
-        retries
-            Number of further tries if it fails. Tries that end with their host don't count, up to
-            20.
-        timeout
-            Longest time of a try, such as ``"2 hours"``, or seconds: then it ends with exit code
-            124. By default there is no limit.
-        resources
-            Dask's resources that it requires, such as ``{"GPU": 1}``, which select groups of
-            workers.
-
-        Returns
-        -------
-        Job
-            With ``wait()``, ``exit_code``, ``logs()`` and ``cancel()``.
-
-        Raises
-        ------
-        InvalidInput
-            For a command, files or a number that can't be used.
-        ClusterError
-            When the scheduler refuses it.
-        ClusterClosed, ClusterStopped
-            When the cluster doesn't run any more.
-        VersionMismatch
-            When its hosts run a terradask without jobs.
-        """
-        return self._submit_job(prepare_job(command, **options))
-
-    @shows_options
-    def map_commands(
-        self, command: Sequence[str], inputs: Sequence[Any], **options: Unpack[JobOptions]
-    ) -> Any:
-        """Run a command once for each input, as Dask tasks on all workers. Each input gets exactly
-        one recorded success, however often AWS interrupts hosts.
-
-        Parameters
-        ----------
-        command
-            As for `run_command`; ``{}`` in any argument stands for the input.
-        inputs
-            One for each task, up to 10,000, as text of up to 4 KiB each.
-        files, directory, exclude, environ, resources
-            As for `run_command`.
-        retries, timeout
-            As for `run_command`, for each task.
-
-        Returns
-        -------
-        Job
-            Its ``tasks`` have each input's state, tries, exit code, host and times; its exit code
-            is the worst task's.
-
-        Raises
-        ------
-        InvalidInput, ClusterError, ClusterClosed, ClusterStopped, VersionMismatch
-            As for `run_command`.
-        """
-        return self._submit_job(prepare_job(command, list(inputs), **options))
-
-    def _submit_job(self, request: SubmitJob) -> Any:
-        """Submit a prepared job, and return its `Job`."""
+    def _submit_job(self, request: SubmitJob) -> Job:
         self._health.check()
 
         async def submit() -> Job:
             return self.job(await self._running.jobs.submit(request))
 
-        return self.sync(submit)
+        job: Job = self.sync(submit)
+        return job
 
     def job(self, job: str) -> Job:
         """Return a job of this cluster, whichever client submitted it.
@@ -510,7 +450,13 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         jupyter = None if self._attached is None else self._attached.jupyter
         return "" if jupyter is None else jupyter.link
 
-    shared_dashboard = property(passed_on(Attached.shared_dashboard, "_running"))
+    _shared_dashboard = passed_on(Attached.shared_dashboard, "_running")
+
+    @property
+    @documented_by(Attached.shared_dashboard)
+    def shared_dashboard(self) -> Any:
+        """Links for people without terradask, with `use_dashboard_https`."""
+        return self._shared_dashboard()
 
     def events(self) -> Any:
         """Return the events of the cluster and its hosts, oldest first.

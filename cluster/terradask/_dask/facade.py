@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -14,9 +15,17 @@ _Documented = TypeVar("_Documented")
 _Returned = TypeVar("_Returned")
 
 
-class KeptBy:
-    """An attribute whose value a part holds."""
+def kept_by(part: str, name: str) -> Any:
+    """Return an attribute whose value a part holds; its annotation is its type."""
+    return _KeptBy(part, name)
 
+
+def derived(find: Callable[[Any], Any]) -> Any:
+    """Return an attribute that is computed at each read; a base class's assignments do nothing."""
+    return _Derived(find)
+
+
+class _KeptBy:
     def __init__(self, part: str, name: str) -> None:
         self._part = part
         self._name = name
@@ -28,9 +37,7 @@ class KeptBy:
         setattr(getattr(owner_object, self._part), self._name, value)
 
 
-class Derived:
-    """An attribute that is computed on each read; assignments by a base class are ignored."""
-
+class _Derived:
     def __init__(self, find: Callable[[Any], Any]) -> None:
         self._find = find
 
@@ -73,6 +80,11 @@ def passed_on(
     return pass_on
 
 
+def in_place_of_base(method: _Documented) -> Callable[[Callable[..., Any]], _Documented]:
+    """Return `method` for a stub of its name: an assignment would get the base class's type."""
+    return lambda stub: method
+
+
 def shown_as(
     source: Callable[Concatenate[Any, Any, _Given], Any],
 ) -> Callable[[Callable[..., _Returned]], Callable[Concatenate[Any, _Given], _Returned]]:
@@ -94,6 +106,28 @@ def shown_as(
     return show
 
 
+class _Headed(inspect.Parameter):
+    """A parameter that IPython shows below the lines of its `heading`, with its type unquoted."""
+
+    heading: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        kind = "" if self.annotation is self.empty else f": {self.annotation}"
+        return "\n    ".join([*self.heading, f"{self.name}{kind} = {self.default!r}"])
+
+
+def _with_headings(parameters: Iterable[inspect.Parameter], doc: str | None) -> Iterator[_Headed]:
+    """Yield parameters, each below the heading that a docstring's list of them has."""
+    headings = {
+        name: topic for topic, name in re.findall(r"^ *\*\*(.+)\*\*\n\n *(\w+)", doc or "", re.M)
+    }
+    for each in parameters:
+        shown = _Headed(each.name, each.kind, default=each.default, annotation=each.annotation)
+        if each.name in headings:
+            shown.heading = (f"# {headings[each.name]}",)
+        yield shown
+
+
 class _InLines(inspect.Signature):
     """A signature that `help` shows with a line for each parameter."""
 
@@ -113,9 +147,12 @@ class _InLines(inspect.Signature):
 
 
 def takes(
-    arguments: Callable[_Given, _Arguments],
+    arguments: Callable[_Given, _Arguments], *, examples: Sequence[str] = ()
 ) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
-    """Give a constructor the signature of a dataclass, and pass it an instance of that."""
+    """Give a constructor the signature of a dataclass, and pass it an instance of that.
+
+    IPython shows the examples first.
+    """
     shown = inspect.signature(arguments)
 
     def decorate(
@@ -126,11 +163,20 @@ def takes(
             constructor(self, arguments(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        construct.__signature__ = _InLines([own, *shown.parameters.values()])  # type: ignore[attr-defined]
+        headed = [*_with_headings(shown.parameters.values(), arguments.__doc__)]
+        headed[0].heading = (*(f"# {each}" for each in examples), *headed[0].heading)
+        construct.__signature__ = _InLines([own, *headed])  # type: ignore[attr-defined]
         construct.__name__, construct.__qualname__ = constructor.__name__, constructor.__qualname__
         return construct
 
     return decorate
+
+
+def typed_as(
+    arguments: Callable[_Given, Any],
+) -> Callable[[Callable[..., _Returned]], Callable[Concatenate[Any, _Given], _Returned]]:
+    """Give a method the arguments of a dataclass, for type checkers alone."""
+    return lambda method: method
 
 
 def check_known(owner: str, given: Iterable[str], known: Collection[str]) -> None:

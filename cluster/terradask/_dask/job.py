@@ -8,7 +8,7 @@ import datetime
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -57,6 +57,11 @@ class Job:
     _health: Health
     _sync: Callable[..., Any]
     _is_asynchronous: Callable[[], bool]
+
+    def __await__(self) -> Generator[Any, Any, Job]:
+        """Return this job: asynchronous code awaits what submits it."""
+        return self
+        yield
 
     @property
     def cluster(self) -> str:

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from terradask._catalog.prices.prices import CostEstimate
     from terradask._plans.policy.findings import PolicyFinding
 
-REPORT_FORMAT = 1
+    # jedi, which completes in Jupyter, fails on a property that returns a literal's name.
+    Verdict = Literal["blocked", "dangerous", "changes", "drift", "no changes"]
 
-Verdict = Literal["blocked", "dangerous", "changes", "drift", "no changes"]
+REPORT_FORMAT = 1
 
 _DANGER_ORDER = ("running", "destroy", "replace", "ingress", "egress", "iam", "script")
 

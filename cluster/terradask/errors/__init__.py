@@ -61,7 +61,7 @@ from terradask.errors._given import *
 from terradask.errors._kept import *
 from terradask.errors._terraform import *
 from terradask_modules.errors import *
-from terradask_modules.errors import TerradaskError
+from terradask_modules.errors import TerradaskError as TerradaskError  # for type checkers
 from terradask_stacks.errors import *
 
 

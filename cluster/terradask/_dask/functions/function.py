@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import MethodType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from distributed import Client, Future, get_worker
 
-from terradask._clusters.lifetime import Duration
 from terradask._dask.functions.hardware import (
     IN_AWS,
     LOCAL,
+    OWN,
+    FunctionArguments,
     FunctionClusters,
     Hardware,
     Opened,
@@ -24,6 +26,7 @@ from terradask.errors import InvalidInput
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Given = ParamSpec("Given")
 
 
 class Function(Generic[P, R]):
@@ -74,7 +77,7 @@ class Function(Generic[P, R]):
         """Run the function in this process."""
         return self._function(*args, **kwargs)
 
-    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Future:
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Send a call to the cluster, and don't wait for it.
 
         Parameters
@@ -188,30 +191,40 @@ def _results(calls: list[Future], *, skip: bool) -> Iterator[Any]:
 # ---- terradask.function --------------------------------------------------------------------------
 
 
-@overload
-def function(function: Callable[P, R], /) -> Function[P, R]: ...
+class FunctionMaker(Protocol[Given]):
+    """The types of `function`."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, R], /
+    ) -> Function[P, R]: ...
+
+    @overload
+    def __call__(
+        self, *args: Given.args, **arguments: Given.kwargs
+    ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
-@overload
-def function(**arguments: Any) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+def _takes(
+    arguments: Callable[Given, FunctionArguments],
+) -> Callable[[Callable[..., Any]], FunctionMaker[Given]]:
+    """Give `function` the types of these arguments, and show its own and ``**cluster``."""
+    shown = inspect.signature(arguments).parameters
+
+    def show(function: Any) -> Any:
+        own = inspect.signature(function)
+        first, rest = own.parameters.values()
+        named = [shown[name] for name in OWN]
+        function.__signature__ = own.replace(
+            parameters=[first, *named, rest.replace(name="cluster")]
+        )
+        return function
+
+    return show
 
 
-def function(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    cpu: int | list[int] | None = None,
-    memory: int | str | list[int] | list[str] | None = None,
-    gpu: int | bool | None = None,
-    gpu_type: str | None = None,
-    vm_type: list[str] | str | None = None,
-    disk_size: int | None = None,
-    n_workers: int | Sequence[int] | None = None,
-    threads_per_worker: int | None = 1,
-    keepalive: Duration = "30 seconds",
-    local: bool = False,
-    **cluster: Any,
-) -> Any:
+@_takes(FunctionArguments)
+def function(function: Callable[..., Any] | None = None, /, **arguments: Any) -> Any:
     """Run a function's calls on a cluster with this hardware.
 
     Functions with the same arguments share one cluster, also across your programs: the first call
@@ -263,21 +276,15 @@ def function(
     >>> process("s3://bucket/one.txt")                                   # doctest: +SKIP
     >>> list(process.map(["one.txt", "two.txt"]))                        # doctest: +SKIP
     """
+    defaults = {name: FunctionArguments.__dataclass_fields__[name].default for name in OWN}
+    given: dict[str, Any] = {**defaults, **arguments}
+    own = {name: given.pop(name) for name in ("local", "threads_per_worker")}
     hardware = read_hardware(
-        {
-            "cpu": cpu,
-            "memory": memory,
-            "gpu": gpu,
-            "gpu_type": gpu_type,
-            "vm_type": vm_type,
-            "disk_size": disk_size,
-            "keepalive": keepalive,
-            **cluster,
-        },
-        n_workers=n_workers,
-        threads_per_worker=threads_per_worker,
+        given,
+        n_workers=given.pop("n_workers", None),
+        threads_per_worker=own["threads_per_worker"],
     )
-    decorate = partial(_decorated, hardware=hardware, local=local)
+    decorate = partial(_decorated, hardware=hardware, local=own["local"])
     return decorate if function is None else decorate(function)
 
 

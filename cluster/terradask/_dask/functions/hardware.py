@@ -9,11 +9,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Any, Literal
 
 from distributed import Client, LocalCluster
 
+from terradask._clusters.lifetime import Duration
 from terradask._common.processes import user_name
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.cluster import Cluster
@@ -43,6 +44,38 @@ _REFUSED = {
     "loop": "leave it out",
     "wait_for_workers": "leave it out: tasks wait for the workers that they need",
 }
+
+
+@dataclass(frozen=True)
+class FunctionArguments(ClusterArguments):
+    """The arguments of `terradask.function`: `OWN`, and those of `Cluster` but `_REFUSED`."""
+
+    name: str | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    cpu: int | Sequence[int] | Literal["*"] | None = None
+    memory: int | str | Sequence[int] | Sequence[str] | None = None
+    gpu: int | bool | None = None
+    gpu_type: str | None = None
+    vm_type: Sequence[str] | str | None = None
+    disk_size: int | None = None
+    n_workers: int | Sequence[int] | None = None
+    threads_per_worker: int | None = 1
+    keepalive: Duration = "30 seconds"
+    local: bool = False
+
+    asynchronous: Literal[False] = False
+    attach: None = None
+    create: None = None
+    loop: None = None
+    wait_for_workers: None = None
+
+
+#: The arguments that are not simply those of `Cluster`.
+OWN = tuple(
+    each for each in FunctionArguments.__annotations__ if each not in {"name", "_", *_REFUSED}
+)
+#: All that can be given.
+ARGUMENTS = tuple(dict.fromkeys(each for each in (*OWN, *_KNOWN) if each not in _REFUSED))
 
 
 @dataclass(frozen=True)
