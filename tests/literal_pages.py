@@ -15,6 +15,8 @@ from pathlib import Path
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(rb"\[y/N\][^\n]*$")
+#: One that has an answer in brackets, which Enter takes.
+_DEFAULT = re.compile(rb"\[(?!y/N)[^\]\n]+\]: $")
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
@@ -62,7 +64,9 @@ def script_of(
 def run_as_a_person(
     script: str, *, folder: Path, environ: Mapping[str, str], limit_seconds: float
 ) -> tuple[int, str]:
-    """Run a script in a terminal, and say yes to each question; return its code and output."""
+    """Run a script in a terminal, with yes or Enter for each question; return its code and
+    output.
+    """
     path = folder / "typed.sh"
     path.write_text(script)
     parent, child = pty.openpty()
@@ -92,6 +96,9 @@ def run_as_a_person(
                 if _QUESTION.search(output):
                     os.write(parent, b"y\n")
                     output += b" (yes)\n"
+                elif _DEFAULT.search(output):
+                    os.write(parent, b"\n")
+                    output += b" (Enter)\n"
             else:
                 process.kill()
             code = process.wait(30)

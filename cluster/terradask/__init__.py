@@ -29,7 +29,7 @@ Modules
     terradask.cli, terradask.app: the command line, and the app of ``cdktf``
 Settings
     ``terradask.toml``, ``TERRADASK_<SECTION>__<KEY>`` variables or Dask's configuration;
-    ``terradask init`` writes a commented file
+    ``terradask init`` writes one
 Command line
     ``terradask --help``; ``terradask doctor`` checks this machine and the account
 Documentation

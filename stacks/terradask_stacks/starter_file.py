@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -144,9 +145,99 @@ _DECLARED_EXAMPLE = """\
 """
 
 
-def starter_toml() -> str:
-    """Return a commented ``terradask.toml`` with every setting, its default and what it does."""
-    parts = [_HEADER]
+#: A block of addresses as a rule of ``network.ingress``.
+_RULE = '{{ ports = ["8786-8787"], cidr = "{}", description = "clients of Dask" }}'
+
+_SHORT = """\
+# Settings of terradask. `terradask init --all --out FOLDER` writes all of them, with comments.
+[workspace]
+name = {name}  # part of every resource's name
+region = {region}
+"""
+_NO_CLIENTS = """
+# No address is let in yet: an [[network.ingress]] opens schedulers to one, such as
+# ports = ["8786-8787"], cidr = "203.0.113.7/32"; or let clients connect by Session Manager.
+"""
+_CLIENTS = """
+[[network.ingress]]  # who may reach schedulers
+ports = ["8786-8787"]
+cidr = {}
+"""
+_SESSIONS = """
+[network]
+session_manager = true  # clients connect by AWS's Session Manager, without an inbound rule
+
+[cluster]
+connect = "ssm"
+"""
+_STATE = """
+[state]  # of the network
+bucket = {}
+"""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The first settings of a workspace; None for the default.
+
+    Parameters
+    ----------
+    name, region
+        Of the workspace.
+    clients
+        A block of addresses that may reach schedulers, or ``ssm``; None lets no address in.
+    state_bucket
+        The bucket of the network's state.
+    """
+
+    name: str | None = None
+    region: str | None = None
+    clients: str | None = None
+    state_bucket: str | None = None
+
+    def as_dict(self) -> dict[str, str | None]:
+        """Return the answers for ``--json`` output."""
+        return {**vars(self), "name": self.name or Settings().workspace.name}
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Setting -> value in TOML."""
+        is_block = self.clients not in (None, "ssm")
+        found = {
+            "workspace.name": self.name and toml_text(self.name),
+            "workspace.region": self.region and toml_text(self.region),
+            "network.ingress": f"[{_RULE.format(self.clients)}]" if is_block else None,
+            "network.session_manager": "true" if self.clients == "ssm" else None,
+            "cluster.connect": '"ssm"' if self.clients == "ssm" else None,
+            "state.bucket": self.state_bucket and toml_text(self.state_bucket),
+        }
+        return {setting: value for setting, value in found.items() if value}
+
+
+def short_toml(answers: Answers) -> str:
+    """Return a ``terradask.toml`` of some lines."""
+    defaults = Settings().workspace
+    parts = [
+        _SHORT.format(
+            name=toml_text(answers.name or defaults.name),
+            region=toml_text(answers.region or defaults.region),
+        )
+    ]
+    if answers.clients is None:
+        parts.append(_NO_CLIENTS)
+    else:
+        is_session = answers.clients == "ssm"
+        parts.append(_SESSIONS if is_session else _CLIENTS.format(toml_text(answers.clients)))
+    if answers.state_bucket is not None:
+        parts.append(_STATE.format(toml_text(answers.state_bucket)))
+    return "".join(parts)
+
+
+def starter_toml(answers: Answers = Answers()) -> str:
+    """Return a commented ``terradask.toml`` with every setting, its default and what it does; the
+    answers' settings aren't comments.
+    """
+    parts, given = [_HEADER], answers.values
     for section, model in sections():
         parts.append(f"[{section}]")
         for topic, keys in topics_of(model).items():
@@ -158,8 +249,10 @@ def starter_toml() -> str:
                 parts += textwrap.wrap(
                     str(field.description), 110, initial_indent="# ", subsequent_indent="# "
                 )
-                value = _EXAMPLES.get(f"{section}.{key}") or toml_text(default_of(field))
-                parts.append(f"#{key} = {value}\n")
+                setting = f"{section}.{key}"
+                value = _EXAMPLES.get(setting) or toml_text(default_of(field))
+                is_given = setting in given
+                parts.append(f"{key} = {given[setting]}\n" if is_given else f"#{key} = {value}\n")
     parts.append(_DECLARED_EXAMPLE)
     return "\n".join(parts)
 

@@ -1,0 +1,164 @@
+"""`terradask init` asks in a terminal, writes some lines, and leaves nothing when interrupted."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from terradask.cli._app import command
+from terradask.errors import InvalidInput
+from terradask_stacks.loading import load_settings
+from terradask_stacks.settings import Settings
+
+ADDRESS = "TERRADASK_WORKSPACE__OWN_ADDRESS_URL"
+
+
+class _Address(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"203.0.113.9\n")
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Address) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv(ADDRESS, f"http://127.0.0.1:{server.server_port}/")
+        yield
+        server.shutdown()
+        thread.join()
+
+
+def run(*options: str, typed: str | None = None, **more: Any) -> Any:
+    return CliRunner().invoke(command, ["init", *options], input=typed, **more)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+
+
+def settings() -> Settings:
+    return load_settings(Path("terradask.toml"), environ={}).settings
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, typed: str) -> Any:
+    monkeypatch.setattr("terradask.cli._init._is_terminal", lambda: True)
+    return run(typed=typed)
+
+
+@pytest.mark.usefixtures("own_address")
+def test_in_a_terminal_enter_takes_what_is_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(monkeypatch, "\n\n\n\n")
+    assert found.exit_code == 0, found.output
+    assert "AWS region [eu-west-1]" in found.stderr
+    assert len(Path("terradask.toml").read_text().splitlines()) <= 10
+    given = settings()
+    assert (given.workspace.name, given.workspace.region) == ("default", "eu-west-1")
+    (rule,) = given.network.ingress
+    assert (rule.cidr, rule.ports) == ("203.0.113.9/32", ["8786-8787"])
+    assert given.state.bucket is None
+
+
+def test_a_wrong_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:1/")
+    typed = "A_B\nresearch\nus-east-2\nhome\nme\n198.51.100.7\nBucket_\nmy-states\n"
+    found = asked(monkeypatch, typed)
+    assert found.exit_code == 0, found.output
+    assert "workspace.name can't be this" in found.stderr
+    assert "'home/32' is not a CIDR block" in found.stderr
+    assert "Your own address can't be found" in found.stderr
+    assert found.stderr.count("state's bucket") == 0
+    given = settings()
+    assert (given.workspace.name, given.workspace.region) == ("research", "us-east-2")
+    assert [rule.cidr for rule in given.network.ingress] == ["198.51.100.7/32"]
+    assert given.state.bucket == "my-states"
+
+
+def test_an_interruption_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The end of the input, as Ctrl-D; click makes the same of Ctrl-C.
+    found = asked(monkeypatch, "research\n")
+    assert found.exit_code != 0
+    assert list(tmp_path.iterdir()) == []
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.chmod", stop)
+    assert run("--yes").exit_code != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--yes",), ("--json",), ("--name", "research"), ("--all",)]
+)
+def test_scripts_and_options_are_not_asked(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without options, a terminal is missing.
+    monkeypatch.setattr("terradask.cli._init._is_terminal", lambda: bool(options))
+    found = run(*options)
+    assert found.exit_code == 0, found.output
+    assert "Enter takes" not in found.output
+    assert settings().network.ingress == []
+    assert settings().workspace.name == ("research" if "research" in options else "default")
+
+
+def test_options_are_answers_also_in_the_file_with_all_settings() -> None:
+    given = ("--name", "research", "--region", "eu-central-1", "--state-bucket", "my-states")
+    for every in ((), ("--all", "--force")):
+        found = run(*given, "--clients", "203.0.113.0/24", "--json", *every)
+        assert found.exit_code == 0, found.output
+        assert json.loads(found.stdout) == {
+            "path": str(Path("terradask.toml").absolute()),
+            "name": "research",
+            "region": "eu-central-1",
+            "clients": "203.0.113.0/24",
+            "state_bucket": "my-states",
+        }
+        now = settings()
+        assert now.workspace.region == "eu-central-1"
+        assert [rule.cidr for rule in now.network.ingress] == ["203.0.113.0/24"]
+        assert now.state.bucket == "my-states"
+    assert len(Path("terradask.toml").read_text().splitlines()) > 300
+    assert run("--clients", "ssm", "--force").exit_code == 0
+    assert settings().network.session_manager
+    assert settings().cluster.connect == "ssm"
+    assert settings().network.ingress == []
+
+
+def test_an_existing_file_is_refused_before_the_first_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("terradask.toml").write_text("[workspace]\n")
+    found = asked(monkeypatch, "")
+    assert isinstance(found.exception, InvalidInput)
+    assert "overwrite it with --force" in str(found.exception)
+    assert "Enter takes" not in found.output
+    assert Path("terradask.toml").read_text() == "[workspace]\n"
+    assert isinstance(run("--clients", "nobody", "--force").exception, InvalidInput)
+    assert Path("terradask.toml").read_text() == "[workspace]\n"
+
+
+def test_regions_and_clients_are_completed() -> None:
+    def complete(words: str) -> list[str]:
+        environ = {"_TERRADASK_COMPLETE": "bash_complete", "COMP_WORDS": words}
+        place = {"COMP_CWORD": str(len(words.split()) - 1)}
+        found = CliRunner().invoke(command, prog_name="terradask", env={**environ, **place})
+        return [line.partition(",")[2] for line in found.stdout.splitlines()]
+
+    assert "eu-central-1" in complete("terradask init --region eu-c")
+    assert complete("terradask init --clients s") == ["ssm"]
