@@ -52,8 +52,11 @@ def start_daemon(
     baseline: bool = True,
     boot_hosts: bool = True,
     enforce_iam: bool = False,
+    on_step: Callable[[str], None] | None = None,
 ) -> SimulatorInfo:
     """Start a simulator that outlives this process; parameters as of `Simulator.start`.
+
+    `on_step` gets a line for each step.
 
     Raises
     ------
@@ -78,8 +81,10 @@ def start_daemon(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(info.as_dict(), indent=2) + "\n")
+        if on_step is not None:
+            on_step(f"the embedded AWS answers at {info.endpoint_url}")
         if baseline:
-            deploy_baseline(complete(environment_of(info)))
+            deploy_baseline(complete(environment_of(info)), on_step)
     except BaseException:
         _end(info, process)
         raise
@@ -155,6 +160,7 @@ def run(
     port: int = 0,
     enforce_iam: bool = False,
     on_ready: Callable[[SimulatorInfo], None] | None = None,
+    on_step: Callable[[str], None] | None = None,
 ) -> int:
     """Run a command with a new simulator, which ends with the command.
 
@@ -168,6 +174,8 @@ def run(
         As of `Simulator.start`.
     on_ready
         Called before the command is started.
+    on_step
+        Called with a line for each step before that.
 
     Returns
     -------
@@ -185,9 +193,9 @@ def run(
         raise SimulatorError(
             "No command was given", advice="terradask sim run -- COMMAND [ARGUMENTS]"
         )
-    with Simulator.start(
-        region=region, port=port, baseline=not bare, enforce_iam=enforce_iam
-    ) as simulator:
+    with Simulator.start(region=region, port=port, enforce_iam=enforce_iam) as simulator:
+        if not bare:
+            deploy_baseline(simulator.environ, on_step)
         if on_ready is not None:
             on_ready(simulator.info)
         code = _run(list(command), simulator.environ)

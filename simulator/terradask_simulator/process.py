@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,6 +45,9 @@ __all__ = [
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+
+#: Begin of a line of ``terradask apply network`` on a step, such as ``  network: plan  done``.
+_STEP = "  network: "
 
 #: File in the simulator's folder with its `SimulatorInfo`, for processes with its environment.
 INFO_NAME = "simulator.json"
@@ -291,26 +295,42 @@ def _await_end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> 
         process.wait()
 
 
-def deploy_baseline(environ: Mapping[str, str]) -> None:
-    """Run ``terradask apply network --yes``."""
+def deploy_baseline(
+    environ: Mapping[str, str], on_step: Callable[[str], None] | None = None
+) -> None:
+    """Run ``terradask apply network --yes``; pass each of its steps on."""
     if find_spec("terradask") is None:
         raise BaselineFailed(
             "The network baseline is terradask's, and terradask is not installed",
             advice="pip install terradask, or start without the baseline",
         )
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "terradask", "apply", "network", "--yes"],
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    if done.returncode:
-        tail = "\n".join(done.stdout.decode(errors="replace").splitlines()[-25:])
+    lines: deque[str] = deque(maxlen=25)
+    with tempfile.TemporaryFile("w+", errors="replace") as report:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "terradask", "apply", "network", "--yes"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=report,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+        with process:
+            try:
+                for line in process.stderr or ():
+                    lines.append(line.rstrip())
+                    if on_step is not None and line.startswith(_STEP):
+                        on_step(line.rstrip())
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
+            report.seek(0)
+            tail = "\n".join(deque([*report.read().splitlines(), *lines], maxlen=25))
+    if process.returncode:
         raise BaselineFailed(
             "The network baseline could not be deployed on the embedded AWS",
-            given=f"`terradask apply network --yes` ended with code {done.returncode}:\n{tail}",
+            given=f"`terradask apply network --yes` ended with code {process.returncode}:\n{tail}",
             advice=(
                 "start without the baseline and run the command by hand: `terradask sim run "
                 "--bare -- ...`"

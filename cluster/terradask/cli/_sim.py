@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -72,10 +73,13 @@ def start(port: int, region: str, bare: bool, iam: bool) -> None:
     check_installed()
     from terradask_simulator.lifecycle import environment_of, start_daemon
 
+    began = time.monotonic()
     message("starting the embedded AWS" + ("" if bare else " and deploying the network on it"))
     with interruption("terradask sim stop ends it"):
-        info = start_daemon(port=port, region=region, baseline=not bare, enforce_iam=iam)
-    message(f"the embedded AWS answers at {info.endpoint_url}")
+        info = start_daemon(
+            port=port, region=region, baseline=not bare, enforce_iam=iam, on_step=message
+        )
+    message(f"ready after {time.monotonic() - began:.0f} s")
     _show(info, environment_of(info))
 
 
@@ -163,7 +167,15 @@ def run(
         message(f"the embedded AWS answers at {info.endpoint_url}")
 
     ctx.exit(
-        run_beside(command, bare=bare, region=region, port=port, enforce_iam=iam, on_ready=ready)
+        run_beside(
+            command,
+            bare=bare,
+            region=region,
+            port=port,
+            enforce_iam=iam,
+            on_ready=ready,
+            on_step=message,
+        )
     )
 
 
