@@ -133,10 +133,10 @@ class Switches:
         return self._switched("enforce_quotas", on=on)
 
     def refuse_account(
-        self, state: Literal["free-plan", "unverified", "blocked", ""] = "free-plan"
+        self, state: Literal["free-plan", "unverified", "blocked", "denied", ""] = "free-plan"
     ) -> Switched:
         """Refuse launches as for an account on AWS's Free plan, with few instance types, or for one
-        that can't launch: not verified yet, or blocked.
+        that can't launch: not verified yet, blocked, or denied by a policy of its organisation.
 
         Parameters
         ----------

@@ -6,7 +6,9 @@ where users look, with what helps, and the cluster can be ended all the same.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from terradask import Cluster, Deployment, Workspace
+from terradask._observe.verdict import Verdict
 from terradask.errors import AccessDenied, ClusterError, ClusterNotFound
 from terradask_simulator import Simulator
 
@@ -57,6 +60,11 @@ def autoscaling(sim: Simulator) -> Iterator[Any]:
 
 def problems() -> str:
     return "\n".join(Workspace.load().deployment(NAME).status().problems)
+
+
+def verdict() -> Verdict:
+    (found,) = (one for one in Workspace.load().overview() if one.name == NAME)
+    return found.verdict
 
 
 def desired(autoscaling: Any) -> dict[str, int]:
@@ -115,7 +123,7 @@ def test_suspended_launches_are_said_with_awss_reason_and_the_command(
         assert command in problems()
         shown = in_this_process("status", NAME).stdout
         assert command in shown
-        assert "workers: Launch is suspended" in in_this_process("list").stderr
+        assert "Launch of workers is suspended" in in_this_process("list").stderr
     finally:
         autoscaling.resume_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
     eventually(lambda: len(cluster.observed) == 2)
@@ -162,7 +170,20 @@ def test_missing_capacity_is_in_status_and_list_with_its_reason(
         assert "To do: allow more instance types" in told
         watched = Workspace.load().deployment(NAME).watch().read()
         assert any("InsufficientInstanceCapacity" in each for each in watched.problems)
+        # The same verdict for each reader.
+        first, second, *_ = in_this_process("status", NAME).stdout.splitlines()
+        assert re.fullmatch(NAME + r": 1 of 2 workers: no capacity in .+ since \d\d:\d\d", first)
+        assert second == f"next: terradask explain {NAME}"
+        assert in_this_process("list").stderr.splitlines()[:2] == [first, second]
+        document = json.loads(in_this_process("status", NAME, "--json").stdout)
+        assert document["verdict"]["text"] == watched.verdict.text == first.partition(": ")[2]
+        assert float(document["run_usd"]) > 0
+    with sim.refuse_account("denied"):
+        cluster.scale(3)
+        denied = eventually(lambda: "AWS denies the launch" in verdict().text and verdict())
+        assert denied.command == "terradask doctor"
     rest(sim, cluster)
+    assert verdict().text == "1 worker runs"
     assert problems() == ""
 
 

@@ -74,6 +74,7 @@ SHARED = {
         "terradask_host.rules.autoscaling_groups.",
         "terradask_host.rules.job_tasks.",
         "terradask_host.rules.launch_problem.",
+        "terradask_host.rules.lifetime.",
         "terradask_host.rules.limits.",
         "terradask_host.rules.markets.",
         "terradask_host.scaling_policy.",

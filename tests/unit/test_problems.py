@@ -12,6 +12,7 @@ import pytest
 from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
 from terradask._clusters.overview import ClusterOverview
 from terradask._observe.documents import Descriptor
+from terradask._observe.launch_problems import LaunchFailures
 from terradask._observe.problems import problems_of
 from terradask._observe.status import (
     DeploymentStatus,
@@ -20,6 +21,7 @@ from terradask._observe.status import (
     scheduler_text,
     watchdog_of,
 )
+from terradask._observe.verdict import texts
 from terradask.cli._deployments import status_text
 from terradask.errors import AccessDenied
 from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
@@ -56,16 +58,15 @@ def told(
     scheduler: SchedulerAddress | None = SCHEDULER,
     **failures: LaunchProblem,
 ) -> list[str]:
-    return list(
-        problems_of(
-            descriptor(),
-            found,
-            run=run,
-            scheduler=scheduler,
-            reports=reports,
-            failures={group: (problem,) for group, problem in failures.items()},
-        )
+    problems = problems_of(
+        descriptor(),
+        found,
+        run=run,
+        scheduler=scheduler,
+        reports=reports,
+        failures={group: LaunchFailures((problem,)) for group, problem in failures.items()},
     )
+    return list(texts(problems))
 
 
 def test_a_cluster_as_it_should_be_has_no_problem() -> None:
@@ -168,7 +169,7 @@ def test_a_schedulers_host_that_hangs_is_told_by_the_watchdog_schedule(
     began = (now - datetime.timedelta(minutes=30)).isoformat(timespec="seconds")
     heard = now - datetime.timedelta(minutes=silent_minutes)
     fires = heard + datetime.timedelta(seconds=HOST_TIMES.watchdog_ahead_seconds)
-    found = problems_of(
+    problems = problems_of(
         descriptor(),
         groups(),
         run=dataclasses.replace(RUN, started_at=began, life=life),
@@ -177,6 +178,7 @@ def test_a_schedulers_host_that_hangs_is_told_by_the_watchdog_schedule(
         failures={},
         fires_at=fires,
     )
+    found = texts(problems)
     assert len(found) == is_told
     if is_told:
         assert "the scheduler's host i-scheduler runs according to AWS" in found[0]
@@ -266,13 +268,13 @@ def test_why_launches_fail_is_asked_of_groups_that_lack_instances_alone() -> Non
     recent, old = LaunchProblem("A", "a"), LaunchProblem("B", "b")
     failures = [(now, recent), (now, recent), (now - datetime.timedelta(hours=1), old)]
     record: Any = SimpleNamespace(groups=SimpleNamespace(failures=lambda group: failures))
-    assert recent_failures(record, "workers", RUN) == (recent,)
+    assert recent_failures(record, "workers", RUN) == LaunchFailures((recent,), now)
 
     def refuse(group: str) -> None:
         raise OSError("no route")
 
     record.groups = SimpleNamespace(failures=refuse)
-    assert recent_failures(record, "workers", RUN) == ()
+    assert recent_failures(record, "workers", RUN) == LaunchFailures()
 
 
 def status(**facts: Any) -> DeploymentStatus:

@@ -25,6 +25,7 @@ from terradask._common.clock import utc_text
 from terradask._observe.documents import state_by_numbers
 from terradask._observe.instances import Instance, find_instances
 from terradask._observe.status import DeploymentStatus, hosts_by_state
+from terradask._observe.verdict import Facts, Problem, Verdict, judge
 from terradask.errors import AccessDenied, DocumentFormat
 from terradask_modules.names import (
     SCHEDULER_GROUP,
@@ -70,6 +71,10 @@ class ClusterOverview:
         Its full status; None if the caller may not read it, or there is none.
     limits
         A sentence for each of the workspace's limits that keeps it from growing, or is nearly used.
+    surroundings
+        Problems that the workspace shows, such as a lock of its state.
+    run_usd
+        Known cost of its run so far, in US dollars; None if it wasn't read, or without a run.
     """
 
     workspace: str
@@ -85,6 +90,15 @@ class ClusterOverview:
     last_activity: str | None = None
     status: DeploymentStatus | None = None
     limits: tuple[str, ...] = ()
+    surroundings: tuple[Problem, ...] = ()
+    run_usd: Decimal | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The first line on it, and the next command."""
+        known = None if self.status is None else self.status.known_facts
+        facts = known or Facts(self.name, self.state)
+        return judge(replace(facts, problems=(*facts.problems, *self.surroundings)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the overview for ``--json`` output: the status if there is one, and the fields
@@ -92,6 +106,7 @@ class ClusterOverview:
         """
         return {
             **({} if self.status is None else self.status.as_dict()),
+            "verdict": self.verdict.as_dict(),
             "workspace": self.workspace,
             "name": self.name,
             "state": self.state,
@@ -101,6 +116,7 @@ class ClusterOverview:
             "max_workers": self.max_workers,
             "hosts_by_state": dict(self.hosts),
             "hourly_usd": price_text(self.hourly_usd),
+            "run_usd": price_text(self.run_usd),
             "last_activity": self.last_activity,
             "limits": list(self.limits),
         }

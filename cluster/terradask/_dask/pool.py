@@ -33,6 +33,7 @@ from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of
 from terradask._dask.threads import Call, cancelled
 from terradask._observe.problems import group_problems
 from terradask._observe.shortfall import Shortfall, describe
+from terradask._observe.verdict import texts
 from terradask.errors import ClusterError, InvalidInput, TerradaskError
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
@@ -562,7 +563,7 @@ class WorkerPool:
             logger.warning("cluster %s: %s", name, describe(shortfall, descriptor.pools))
         elif not self.pending_launches.pending:
             self._shortfalls.clear()
-        found = list(group_problems(descriptor, self.described, raised=True))
+        found = texts(group_problems(descriptor, self.described, raised=True))
         for problem in found:
             if self._problems.is_new(problem):
                 logger.warning("cluster %s: %s", name, problem)

@@ -82,7 +82,8 @@ def _piece(segment: Segment) -> tuple[str, str, str | None]:
 
 def _blocks(view: LiveView, *, with_facts: bool, cut: bool) -> Iterator[RenderableType]:
     if with_facts:
-        facts = [("cluster", f"{view.name}: {view.state}"), *view.facts]
+        state = view.state if view.verdict is None else view.verdict.text
+        facts = [("cluster", f"{view.name}: {state}"), *view.facts]
         yield from ([_text("\n".join(view.notes))] if view.notes else [])
         yield _facts(facts)
     groups = [

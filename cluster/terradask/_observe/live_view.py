@@ -12,6 +12,7 @@ from terradask._common.naming import counted
 from terradask._common.text_table import duration
 from terradask._observe.shortfall import Pool
 from terradask._observe.status import OVER, DeploymentStatus, hosts_by_state, scheduler_text
+from terradask._observe.verdict import Verdict
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.hardware.quantities import bytes_text
@@ -94,6 +95,8 @@ class LiveView:
         Notes that stay in sight, such as packages that hosts won't have.
     step
         The present step, such as a phase of making the cluster, if there is one.
+    verdict
+        The first line, and the next command; None while the cluster is made.
     """
 
     name: str
@@ -106,6 +109,7 @@ class LiveView:
     notes: tuple[str, ...] = ()
     step: str | None = None
     problems: tuple[str, ...] = ()
+    verdict: Verdict | None = None
 
     def with_hosts(self, most: int) -> LiveView:
         """Return the view with at most so many hosts; ``hidden`` counts the others."""
@@ -176,6 +180,7 @@ def live_view(
             if host.state not in OVER
         ),
         problems=status.problems,
+        verdict=status.verdict,
     )
 
 

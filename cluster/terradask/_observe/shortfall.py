@@ -76,11 +76,14 @@ def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     )
 
 
-def shortfall_text(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+def shortfall_text(
+    cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker"
+) -> str:
     """Return the message in one line, with advice."""
     why = "; ".join(line.strip() for line in _lines(shortfall, pools))
+    of = f"{shortfall.there} of {shortfall.wanted} workers, and no more now"
     return (
-        f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more now: {why}. "
+        f"AWS launches {of if role == 'worker' else f'no {role}'}: {why}. "
         f"To do: {_advice(cluster, shortfall, pools)}"
     )
 
@@ -138,6 +141,12 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
         advice.append(
             "request fewer workers, or wait until the capacity reservation is active and has free "
             "machines; `aws ec2 describe-capacity-reservations` shows it"
+        )
+    if "denied" in kinds:
+        advice.append(
+            "find the policy that denies it: `aws sts decode-authorization-message` shows it, if "
+            "AWS's text has an encoded message; policies of the organisation, of roles and of keys "
+            "may deny launches"
         )
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")

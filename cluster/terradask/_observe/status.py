@@ -20,12 +20,14 @@ from terradask._observe.documents import (
     of_run,
     read_host_reports,
 )
+from terradask._observe.launch_problems import LaunchFailures
+from terradask._observe.notes import facts_of
 from terradask._observe.problems import may_be_silent, problems_of
 from terradask._observe.record import ClusterRecord
 from terradask._observe.store import HOSTS, ClusterObjects
+from terradask._observe.verdict import Facts, Verdict, judge, texts
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
-from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.markets import lacking
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
@@ -37,12 +39,6 @@ logger = logging.getLogger("terradask")
 
 #: Positions of groups, run and scheduler among the reads for a status.
 GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
-
-#: Older failures may be outdated. The second limits the problems that are shown for a group.
-#: AWS (reported, asg-retries): Auto Scaling repeats a failed launch with growing pauses.
-#: https://gitlab.com/gitlab-org/fleeting/plugins/aws/-/issues/11
-_RECENT_SECONDS = 900.0
-_SHOWN = 3
 
 #: State of the report of a host that isn't a member yet.
 PREPARING = "preparing"
@@ -90,6 +86,8 @@ class DeploymentStatus:
     problems
         Problems of the cluster, and what helps, a sentence each: failing launches, with AWS's
         reason, and changes outside terradask.
+    facts
+        The facts of its verdict; None if they weren't read.
     """
 
     name: str
@@ -108,6 +106,17 @@ class DeploymentStatus:
     scheduler_boot: int | None = None
     scheduler_since: str | None = None
     problems: tuple[str, ...] = ()
+    facts: Facts | None = field(default=None, repr=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The first line, and the next command; without facts from outside the cluster."""
+        return judge(self.known_facts)
+
+    @property
+    def known_facts(self) -> Facts:
+        """The facts of its verdict."""
+        return self.facts or Facts(self.name, self.state, ended=self.why_ended)
 
     def workers(self, what: str) -> int:
         """Return the sum over all groups of workers of ``desired`` or ``instances``."""
@@ -123,9 +132,8 @@ class DeploymentStatus:
     def as_dict(self) -> dict[str, Any]:
         """Return the status for ``--json`` output."""
         return {
-            **asdict(self),
-            "hosts": [asdict(h) for h in self.hosts],
-            "ended": None if self.ended is None else asdict(self.ended),
+            "verdict": self.verdict.as_dict(),
+            **{key: value for key, value in asdict(self).items() if key != "facts"},
         }
 
 
@@ -183,32 +191,25 @@ def watchdog_of(record: ClusterRecord, found: Sequence[Any]) -> datetime.datetim
 
 
 def lacking_groups(found: Sequence[Any]) -> list[str]:
-    """Return a run's groups of workers with missing instances."""
+    """Return a run's groups with missing instances."""
     groups: Mapping[str, Group] = found[GROUPS_AT]
-    if found[RUN_AT] is None:
-        return []
-    return [name for name, each in groups.items() if name != SCHEDULER_GROUP and lacking(each)]
+    return [] if found[RUN_AT] is None else [n for n, each in groups.items() if lacking(each)]
 
 
-def recent_failures(record: ClusterRecord, group: str, run: Run) -> tuple[LaunchProblem, ...]:
-    """Return the recent launch problems of a group, each once; none without permission."""
+def recent_failures(record: ClusterRecord, group: str, run: Run) -> LaunchFailures:
+    """Return the recent launch failures of a group; none without permission."""
     try:
         failures = record.groups.failures(group)
     except Exception:
         logger.debug("can't read the scaling activities of %s", group, exc_info=True)
-        return ()
-    now = datetime.datetime.now(datetime.UTC)
-    since = max(
-        datetime.datetime.fromisoformat(run.started_at),
-        now - datetime.timedelta(seconds=_RECENT_SECONDS),
-    )
-    return tuple(dict.fromkeys(problem for at, problem in failures if at >= since))[:_SHOWN]
+        return LaunchFailures()
+    return LaunchFailures.of(failures, run, datetime.datetime.now(datetime.UTC))
 
 
 def status_of(
     record: ClusterRecord,
     found: Sequence[Any],
-    failures: Mapping[str, tuple[LaunchProblem, ...]] | None = None,
+    failures: Mapping[str, LaunchFailures] | None = None,
     fires_at: datetime.datetime | None = None,
 ) -> DeploymentStatus:
     """Derive the status from groups, run, scheduler, reports and the mark for destruction in
@@ -227,9 +228,25 @@ def status_of(
         if run is not None and h.belongs_to(run.run_id)
     )
     settings = descriptor.cluster_settings
+    state = derive_state(groups, run, scheduler, hosts, closing=closing)
+    ended = ended_by_itself(run, scheduler)
+    # During a destruction, missing groups are no problem.
+    problems = (
+        ()
+        if closing
+        else problems_of(
+            descriptor,
+            groups,
+            run=run,
+            scheduler=scheduler,
+            reports=hosts,
+            failures=failures or {},
+            fires_at=fires_at,
+        )
+    )
     return DeploymentStatus(
         name=record.name,
-        state=derive_state(groups, run, scheduler, hosts, closing=closing),
+        state=state,
         run_id=run.run_id if run else None,
         owner=run.owner if run else None,
         started_at=run.started_at if run else None,
@@ -246,22 +263,21 @@ def status_of(
         hosts=hosts,
         max_workers=descriptor.max_workers,
         offer=settings.offer,
-        ended=ended_by_itself(run, scheduler),
+        ended=ended,
         ssh_command=_ssh_command(settings, groups.get(SCHEDULER_GROUP)),
         adapting=(scheduler.scaling if scheduler is not None else None) or {},
         scheduler_boot=None if scheduler is None else scheduler.boot,
         scheduler_since=None if scheduler is None else scheduler.started_at,
-        # During a destruction, missing groups are no problem.
-        problems=()
-        if closing
-        else problems_of(
-            descriptor,
+        problems=texts(problems),
+        facts=facts_of(
+            state,
             groups,
-            run=run,
-            scheduler=scheduler,
-            reports=hosts,
-            failures=failures or {},
-            fires_at=fires_at,
+            run,
+            scheduler,
+            hosts=hosts,
+            problems=problems,
+            cluster=record.name,
+            standby=settings.standby,
         ),
     )
 

@@ -53,8 +53,8 @@ class Clusters:
 
     def overview(self, name: str | None, *, all_workspaces: bool) -> list[ClusterOverview]:
         """Return an overview of clusters, as documented at `Workspace.overview`."""
-        from terradask._clusters.limit_notes import with_limit_notes
         from terradask._clusters.overview import overviews
+        from terradask._workspace.surroundings import with_surroundings
 
         context = self._context
 
@@ -62,7 +62,7 @@ class Clusters:
             found = overviews(
                 context.aws, workspace=context.name, all_workspaces=all_workspaces, **given
             )
-            return with_limit_notes(context.aws, context.bucket, context.network.baseline, found)
+            return with_surroundings(context, found, costs=name is not None)
 
         if name is not None:
             found = read_overviews(deployments=[self.one(name)], others={}, strict=True)

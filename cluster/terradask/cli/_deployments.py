@@ -14,7 +14,9 @@ import click
 from terradask._clusters.overview import cluster_hourly_usd
 from terradask._common.text_table import table
 from terradask._observe.live_view import live_view
+from terradask._observe.run_costs.totals import usd_text
 from terradask._observe.shortfall import describe_refusal
+from terradask._observe.verdict import texts
 from terradask.cli._completion import cluster_argument, complete_cluster
 from terradask.cli._folders import check_folders, folder_options, list_folders
 from terradask.cli._invocation import (
@@ -41,15 +43,6 @@ if TYPE_CHECKING:
 #: Longest wait for the end of instances, which takes AWS a minute or two.
 _STOP_SECONDS = 300
 
-
-#: State -> explanation and advice in a list.
-_NEXT_STEPS = {
-    "unfinished": "partly deployed or destroyed; terradask apply {name} or terradask destroy "
-    "{name} completes it",
-    "unreadable": "a document has a wrong format; terradask status {name} names it",
-    "strange": "no cluster can have such a key; find its writer",
-    "unowned": "orphaned resources remain; terradask sweep removes them",
-}
 
 #: Message about an unfinished cluster with a run and hosts.
 _LOST = (
@@ -93,15 +86,11 @@ def list_deployments(
     mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
     declared = sorted(workspace.settings.clusters.keys() - mine)
     for one in found:
+        verdict = one.verdict
         if one.state == "unfinished" and one.hosts and one.started_at:
             message(f"{one.name}: {_LOST.format(name=one.name)}")
-        elif one.state in _NEXT_STEPS:
-            message(f"{one.name}: {_NEXT_STEPS[one.state].format(name=one.name)}")
-    for one in found:
-        if one.status is not None and one.status.why_ended is not None:
-            message(f"{one.name}: ended by itself: {_ending(one.status)}")
-        for problem in () if one.status is None else one.status.problems:
-            message(f"{one.name}: {problem}")
+        elif verdict.level == "trouble" or verdict.problems or one.state == "ended":
+            message("\n".join(verdict_lines(one)))
     rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
     rows += [
         [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
@@ -150,7 +139,7 @@ def _counts(one: ClusterOverview) -> str:
     return ", ".join(f"{n} {state}" for state, n in one.hosts.items())
 
 
-@click.command(short_help="Show clusters: groups, hosts, failures, cost")
+@click.command(short_help="Show how clusters are, and the next command")
 @click.argument("name", required=False, shell_complete=complete_cluster)
 @flag(
     "--events",
@@ -163,8 +152,9 @@ def _counts(one: ClusterOverview) -> str:
 )
 @json_option
 def status(name: str | None, events: bool, watched: bool) -> None:
-    """Show the cluster NAME: groups, hosts, cost, why a host failed, and which settings to change.
-    Without NAME, show every deployed cluster.
+    """Show the cluster NAME: first a line on how it is and the next command, then problems, cost,
+    groups, hosts, why a host failed, and which settings to change. Without NAME, show every
+    deployed cluster.
     """
     if watched and (name is None or events or current().as_json):
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
@@ -203,12 +193,16 @@ def _advice(workspace: Workspace, one: ClusterOverview) -> tuple[Advice, ...]:
 
 
 def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
-    """Return a cluster's status as text: facts, groups, hosts, and logs of failed hosts."""
+    """Return a cluster's status as text: the verdict with the next command, problems, facts,
+    groups, hosts, and logs of failed hosts.
+    """
     from terradask._observe.live_view import adapting_text
     from terradask._observe.status import scheduler_text
 
-    facts = [
-        ("cluster", status.name),
+    outside = texts(one.surroundings)
+    problems = (*status.problems, *outside)
+    facts: list[tuple[str, str | None]] = [("problem", problem) for problem in problems]
+    facts += [
         ("state", status.state),
         ("ended", _ending(status)),
         ("deployed", _when(one.deployed_at)),
@@ -217,15 +211,17 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("offer", status.offer),
         ("hosts", _counts(one) or None),
         ("adapts", adapting_text(status.adapting) or None),
-        ("usd/h", usd(one.hourly_usd)),
+        ("cost", _cost(one)),
         ("active", _when(one.last_activity)),
         ("scheduler", scheduler_text(status)),
         ("run", status.run_id),
         ("log in", status.ssh_command),
     ]
-    facts += [("problem", problem) for problem in status.problems]
     facts += [("limit", limit) for limit in one.limits]
-    parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
+    parts = [
+        "\n".join(verdict_lines(one)),
+        "\n".join(f"{label:<10} {value}" for label, value in facts if value is not None),
+    ]
     heads, keys = ["group", "desired", "instances", "max"], ["desired", "instances", "max_size"]
     if any(g.get("prepared") for g in status.groups.values()):
         heads, keys = [*heads, "prepared"], [*keys, "prepared"]
@@ -242,6 +238,22 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
         if host.state == "failed" and host.log_tail
     ]
     return "\n\n".join(parts)
+
+
+def verdict_lines(one: ClusterOverview) -> list[str]:
+    """Return what to know about a cluster first, and the next command."""
+    verdict = one.verdict
+    lines = [f"{one.name}: {verdict.text}"]
+    return lines if verdict.command is None else [*lines, f"next: {verdict.command}"]
+
+
+def _cost(one: ClusterOverview) -> str | None:
+    """Return the price of an hour, and what the run has cost so far."""
+    hourly = usd(one.hourly_usd)
+    parts = [] if hourly is None else [f"${hourly} an hour"]
+    if one.run_usd is not None:
+        parts.append(f"${usd_text(one.run_usd)} since the start")
+    return ", ".join(parts) or None
 
 
 def _when(moment: str | None) -> str | None:

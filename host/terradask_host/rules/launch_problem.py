@@ -31,6 +31,7 @@ Kind = Literal[
     "key",
     "free-plan",
     "account",
+    "denied",
     "other",
 ]
 
@@ -56,6 +57,11 @@ _KIND_OF_CODE: Mapping[str, Kind] = {
     "InternalError": "key",
     "Blocked": "account",
     "PendingVerification": "account",
+    # AWS (documented): EC2 refuses a launch that a policy doesn't allow with UnauthorizedOperation,
+    # "You are not authorized to perform this operation.", often with an encoded message.
+    # https://repost.aws/knowledge-center/ec2-not-auth-launch
+    "AccessDenied": "denied",
+    "UnauthorizedOperation": "denied",
 }
 
 #: Texts that are more specific than their code.
@@ -79,6 +85,7 @@ _CODE_OF_PHRASE = {
     "account is currently being verified": "PendingVerification",
     "accessing resources in this region is being validated": "PendingVerification",
     "account is currently blocked": "Blocked",
+    "you are not authorized to": "UnauthorizedOperation",
 }
 _CODED = re.compile(
     r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - "
@@ -121,8 +128,8 @@ class LaunchProblem:
     @property
     def kind(self) -> Kind:
         """The missing part: capacity, a reservation's capacity, a quota, storage, addresses,
-        support in the zone, rights to a key, a type in the account's plan, a permitted account, or
-        another.
+        support in the zone, rights to a key, a type in the account's plan, a permitted account, a
+        right, or another.
         """
         low = self.text.lower()
         said = (kind for phrase, kind in _KIND_OF_PHRASE.items() if phrase in low)

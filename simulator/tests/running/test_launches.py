@@ -142,7 +142,7 @@ def test_an_account_on_the_free_plan_launches_the_types_that_it_has_alone(
         found = check_account_plan(aws, Settings())
         assert "m7i-flex.large" in str(found.fix)
     assert check_account_plan(aws, Settings()).ok
-    with pytest.raises(SimulatorError, match="free-plan, unverified, blocked"):
+    with pytest.raises(SimulatorError, match="free-plan, unverified, blocked, denied"):
         network.sim.refuse_account("new")
     network.delete_group(group)
 

@@ -42,6 +42,14 @@ def find_accounts(aws: Aws, bucket: str, since: datetime.datetime | None) -> lis
     return [*side_by_side(updates, _PARALLEL_UPDATES), *settled]
 
 
+def find_account(aws: Aws, bucket: str, key: str) -> Account | None:
+    """Return the updated account of one run; None without one."""
+    prices = AwsPriceList(aws)
+    book = AccountBook(aws, bucket, lambda: prices)
+    found = book.read_all([key])
+    return next((one if one.is_settled else _update(book, one, None) for one in found), None)
+
+
 def _update(book: AccountBook, account: Account, next_start: int | None) -> Account:
     """Update an account, as far as the caller's permissions allow."""
     record = ClusterRecord(book.aws, book.bucket, account.cluster)

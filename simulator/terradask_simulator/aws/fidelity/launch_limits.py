@@ -87,6 +87,15 @@ STATES = {
         "Blocked",
         "This account is currently blocked and not recognized as a valid account.",
     ),
+    # AWS (documented): EC2's text of a launch that a policy denies.
+    # https://repost.aws/knowledge-center/ec2-not-auth-launch
+    "denied": (
+        "UnauthorizedOperation",
+        "You are not authorized to perform this operation. User: arn:aws:sts::123456789012:"
+        "assumed-role/AWSServiceRoleForAutoScaling/AutoScaling is not authorized to perform: "
+        "ec2:RunInstances with an explicit deny in a service control policy. Encoded authorization "
+        "failure message: 4GIOHlTkIaWHQD0Q0m6XSnuUMCm-abcdefgh",
+    ),
 }
 
 _STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")

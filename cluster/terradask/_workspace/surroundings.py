@@ -1,0 +1,111 @@
+"""Problems of clusters that the workspace shows: limits, locks of states, settings of the network
+that aren't applied, another version; and what a run has cost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from terradask._clusters.limit_notes import with_limit_notes
+from terradask._common.naming import some
+from terradask._common.side_by_side import side_by_side
+from terradask._common.text_table import shortened
+from terradask._network.unapplied import unapplied_settings, version_gap
+from terradask._observe.run_costs.totals import costs_of
+from terradask._observe.run_costs.updates import find_account
+from terradask._observe.verdict import Problem
+from terradask._workspace.states import StackStates
+from terradask.errors import TerradaskError
+from terradask_stacks.version import terradask_version
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from terradask._clusters.overview import ClusterOverview
+    from terradask._workspace.context import WorkspaceContext
+
+logger = logging.getLogger("terradask")
+
+_PARALLEL = 16
+_NAMED = 2
+
+
+def with_surroundings(
+    context: WorkspaceContext, found: Sequence[ClusterOverview], *, costs: bool
+) -> list[ClusterOverview]:
+    """Return overviews with limits and problems of the workspace that the caller may read; with
+    `costs`, also with the costs of active runs, which takes more calls.
+    """
+    limited = with_limit_notes(context.aws, context.bucket, context.network.baseline, found)
+    own = [one for one in limited if one.workspace == context.name and one.status is not None]
+    if not own:
+        return limited
+    shared = _network_problems(context)
+    locks = side_by_side([partial(_lock, context, one.name) for one in own], _PARALLEL)
+    locked = {one.name: lock for one, lock in zip(own, locks, strict=True)}
+    changed = []
+    for one in limited:
+        if one.name in locked and one.workspace == context.name:
+            problems = (*locked[one.name], *map(_limit, one.limits), *shared)
+            usd = _run_usd(context, one) if costs else None
+            changed.append(replace(one, surroundings=problems, run_usd=usd))
+        else:
+            changed.append(one)
+    return changed
+
+
+def _limit(sentence: str) -> Problem:
+    return Problem("limit", shortened(sentence, 100), command="terradask limits")
+
+
+def _lock(context: WorkspaceContext, cluster: str) -> tuple[Problem, ...]:
+    try:
+        lock = StackStates(context).find_lock(cluster)
+    except (TerradaskError, BotoCoreError, ClientError) as error:
+        logger.debug("the lock of %s can't be read: %s", cluster, error)
+        return ()
+    if lock is None:
+        return ()
+    command = f"terradask unlock {cluster}"
+    text = (
+        f"its state is {lock.describe()}: an apply or destroy waits for that command; if it was "
+        f"killed: {command}"
+    )
+    return (Problem("lock", f"state {lock.describe()}", text, command),)
+
+
+def _network_problems(context: WorkspaceContext) -> tuple[Problem, ...]:
+    try:
+        deployed = context.network.baseline()
+    except TerradaskError as error:
+        logger.debug("the network can't be compared: %s", error)
+        return ()
+    found = []
+    if (gap := version_gap(deployed, terradask_version())) is not None:
+        version, command = gap
+        text = (
+            f"terradask {version} deployed the network, and this is {terradask_version()}: hosts "
+            f"run the network's. {command}"
+        )
+        brief = f"network by terradask {version}, here {terradask_version()}"
+        found.append(Problem("versions", brief, text, command))
+    if changed := unapplied_settings(context.settings, deployed):
+        named = ", ".join(changed)
+        text = f"settings that aren't applied to the network: {named}. terradask plan network"
+        brief = f"network without {some(changed, _NAMED)} of the settings"
+        found.append(Problem("network", brief, text, "terradask plan network"))
+    return tuple(found)
+
+
+def _run_usd(context: WorkspaceContext, one: ClusterOverview) -> Decimal | None:
+    """Return the known cost of an active run so far."""
+    if one.status is None or one.status.run_id is None:
+        return None
+    account = find_account(context.aws, context.bucket, f"{one.status.run_id}/{one.name}.json")
+    return None if account is None else costs_of([account], by="cluster").usd
