@@ -20,7 +20,7 @@ from terradask._observe.problems import problems_of
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.verdict import KINDS, Facts, Problem, Verdict, clock, judge
 from terradask.cli._deployments import status_text, verdict_lines
-from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run, SchedulerAddress
+from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem, read_problem
 from terradask_stacks.settings import Settings
@@ -303,7 +303,8 @@ def status(**facts: Any) -> DeploymentStatus:
 def test_status_json_list_and_view_have_the_same_verdict() -> None:
     problem = Problem("capacity", "no capacity in us-east-1a since 02:24", "AWS …", "terradask x")
     known = status(
-        problems=("AWS …",), facts=Facts("etl", "running", wanted=8, running=3, problems=(problem,))
+        problems=("AWS …",),
+        verdict=judge(Facts("etl", "running", wanted=8, running=3, problems=(problem,))),
     )
     lock = Problem(
         "lock", "state locked by ada@host", "its state is locked", "terradask unlock etl"
@@ -328,11 +329,10 @@ def test_status_json_list_and_view_have_the_same_verdict() -> None:
     assert document["verdict"]["command"] == "terradask x"
     assert [each["kind"] for each in document["verdict"]["problems"]] == ["capacity", "lock"]
     assert known.as_dict()["verdict"]["text"] == line
+    assert "facts" not in known.as_dict()["verdict"]
     pools = {"workers": next(iter(descriptor().pools.values()))}
     view = live_view(known, pools, now=NOW)
     assert view.verdict == known.verdict
-    ended = dataclasses.replace(known, state="ended", facts=None, ended=Ended(ago(), "idle"))
-    assert ended.verdict.text == "ended by itself, idle"
 
 
 def deployed(**facts: Any) -> Baseline:

@@ -96,8 +96,8 @@ class ClusterOverview:
     @property
     def verdict(self) -> Verdict:
         """The first line on it, and the next command."""
-        known = None if self.status is None else self.status.known_facts
-        facts = known or Facts(self.name, self.state)
+        known = None if self.status is None else self.status.verdict
+        facts = (known and known.facts) or Facts(self.name, self.state)
         return judge(replace(facts, problems=(*facts.problems, *self.surroundings)))
 
     def as_dict(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from terradask._observe.notes import facts_of
 from terradask._observe.problems import may_be_silent, problems_of
 from terradask._observe.record import ClusterRecord
 from terradask._observe.store import HOSTS, ClusterObjects
-from terradask._observe.verdict import Facts, Verdict, judge, texts
+from terradask._observe.verdict import Verdict, judge, texts
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.markets import lacking
@@ -86,8 +86,8 @@ class DeploymentStatus:
     problems
         Problems of the cluster, and what helps, a sentence each: failing launches, with AWS's
         reason, and changes outside terradask.
-    facts
-        The facts of its verdict; None if they weren't read.
+    verdict
+        The first line on it, and the next command; without facts from outside the cluster.
     """
 
     name: str
@@ -106,17 +106,7 @@ class DeploymentStatus:
     scheduler_boot: int | None = None
     scheduler_since: str | None = None
     problems: tuple[str, ...] = ()
-    facts: Facts | None = field(default=None, repr=False)
-
-    @property
-    def verdict(self) -> Verdict:
-        """The first line, and the next command; without facts from outside the cluster."""
-        return judge(self.known_facts)
-
-    @property
-    def known_facts(self) -> Facts:
-        """The facts of its verdict."""
-        return self.facts or Facts(self.name, self.state, ended=self.why_ended)
+    verdict: Verdict | None = None
 
     def workers(self, what: str) -> int:
         """Return the sum over all groups of workers of ``desired`` or ``instances``."""
@@ -132,8 +122,8 @@ class DeploymentStatus:
     def as_dict(self) -> dict[str, Any]:
         """Return the status for ``--json`` output."""
         return {
-            "verdict": self.verdict.as_dict(),
-            **{key: value for key, value in asdict(self).items() if key != "facts"},
+            **asdict(self),
+            "verdict": None if self.verdict is None else self.verdict.as_dict(),
         }
 
 
@@ -244,6 +234,16 @@ def status_of(
             fires_at=fires_at,
         )
     )
+    facts = facts_of(
+        state,
+        groups,
+        run,
+        scheduler,
+        hosts=hosts,
+        problems=problems,
+        cluster=record.name,
+        standby=settings.standby,
+    )
     return DeploymentStatus(
         name=record.name,
         state=state,
@@ -269,16 +269,7 @@ def status_of(
         scheduler_boot=None if scheduler is None else scheduler.boot,
         scheduler_since=None if scheduler is None else scheduler.started_at,
         problems=texts(problems),
-        facts=facts_of(
-            state,
-            groups,
-            run,
-            scheduler,
-            hosts=hosts,
-            problems=problems,
-            cluster=record.name,
-            standby=settings.standby,
-        ),
+        verdict=judge(facts),
     )
 
 

@@ -110,16 +110,19 @@ class Verdict:
         The next command; None if there is nothing to do.
     problems
         The problems and notes behind it, the gravest first.
+    facts
+        Its facts, to judge again with more problems.
     """
 
     level: Level
     text: str
     command: str | None = None
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[Problem, ...] = ()
+    facts: Facts | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for ``--json`` output."""
-        return asdict(self)
+        """Return the fields for ``--json`` output, without facts."""
+        return {key: value for key, value in asdict(self).items() if key != "facts"}
 
 
 #: State -> level, words, next command. ``{workers}`` counts workers.
@@ -166,7 +169,7 @@ def judge(facts: Facts) -> Verdict:
         briefs = [*briefs[:_SHOWN], f"{len(briefs) - _SHOWN} more"]
     joint = ": " if grave and facts.state != "ended" else "; "
     text = joint.join(filter(None, [head, "; ".join(briefs)]))
-    return Verdict(level, text, command, problems)
+    return Verdict(level, text, command, problems, facts)
 
 
 def _workers(facts: Facts, *, is_waiting: bool) -> str:
