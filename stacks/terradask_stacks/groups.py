@@ -32,6 +32,8 @@ class WorkerGroup:
         Dask's resources of each of its workers.
     reservation
         Where its capacity is reserved, as of the settings.
+    standby
+        Number of hosts on demand that are kept prepared beside it.
     """
 
     name: str
@@ -39,6 +41,7 @@ class WorkerGroup:
     spot_policy: SpotPolicy
     reservation: str | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
+    standby: int = 0
 
     @property
     def markets(self) -> tuple[Market, ...]:
@@ -98,6 +101,7 @@ def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
         max_workers=cluster.max_workers,
         spot_policy=cluster.spot_policy,
         reservation=cluster.capacity_reservation,
+        standby=cluster.standby,
     )
     named = [
         WorkerGroup(
@@ -106,10 +110,16 @@ def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
             spot_policy=group.spot_policy or cluster.spot_policy,
             resources=group.resources,
             reservation=group.capacity_reservation,
+            standby=group.standby,
         )
         for name, group in sorted(cluster.worker_groups.items())
     ]
     return (always, *named)
+
+
+def standby_of(cluster: ClusterSettings) -> dict[str, int]:
+    """Return the number of prepared hosts of each group of workers that has any."""
+    return {group.name: group.standby for group in worker_groups_of(cluster) if group.standby}
 
 
 def scheduler_reservation(cluster: ClusterSettings) -> str | None:
@@ -123,8 +133,16 @@ def scheduler_reservation(cluster: ClusterSettings) -> str | None:
 def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup, ...]:
     """Return the Auto Scaling groups of a cluster, the scheduler's first.
 
-    Raises `InvalidInput` if they lack the types of a group.
+    Raises `InvalidInput` if they lack the types of a group, or for prepared hosts of a capacity
+    block.
     """
+    for group in worker_groups_of(cluster):
+        if group.standby and group.name in lock.capacity_blocks:
+            raise InvalidInput(
+                f"hosts of a capacity block can't be kept prepared: {group.name}",
+                given=f"standby = {group.standby}",
+                advice="leave standby out for this group",
+            )
     scheduler = ClusterGroup(
         key=SCHEDULER_GROUP,
         role="scheduler",
@@ -146,11 +164,7 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
             resources=group.resources,
             reservation=group.reservation,
             is_block=group.name in lock.capacity_blocks,
-            standby=cluster.standby
-            if group.name == WORKER_GROUP
-            and market == "on-demand"
-            and group.name not in lock.capacity_blocks
-            else 0,
+            standby=group.standby if market == "on-demand" else 0,
         )
         for group in worker_groups_of(cluster)
         for market in group.markets

@@ -24,18 +24,25 @@ from ..waiting import eventually
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
-def pool(sim: Simulator, name: str) -> dict[str, str]:
-    group = f"terradask-default-{name}-workers"
-    found = sim.client("autoscaling").describe_warm_pool(AutoScalingGroupName=group)["Instances"]
-    return {one["InstanceId"]: one["LifecycleState"] for one in found}
+def pool(sim: Simulator, name: str, *groups: str) -> dict[str, str]:
+    client = sim.client("autoscaling")
+    return {
+        one["InstanceId"]: one["LifecycleState"]
+        for group in groups or ("workers",)
+        for one in client.describe_warm_pool(
+            AutoScalingGroupName=f"terradask-default-{name}-{group}"
+        )["Instances"]
+    }
 
 
 def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: Simulator) -> None:
     with sim.applied():
         workspace = Workspace.load()
-        workspace.apply(workspace.plan_cluster("ready", standby=2))
-        eventually(lambda: sorted(pool(sim, "ready").values()) == ["Warmed:Stopped"] * 2)
-        before = set(pool(sim, "ready"))
+        groups = ("workers", "big")
+        big = {"big": {"standby": 1, "n_workers": 1}}
+        workspace.apply(workspace.plan_cluster("ready", standby=1, worker_groups=big))
+        eventually(lambda: sorted(pool(sim, "ready", *groups).values()) == ["Warmed:Stopped"] * 2)
+        before = set(pool(sim, "ready", *groups))
         eventually(lambda: not [host for host in sim.hosts() if host.cluster == "ready"])
         (seen,) = workspace.overview("ready")
         assert (seen.state, seen.workers, seen.hosts) == ("stopped", (0, 0), {"prepared": 2})
@@ -43,17 +50,19 @@ def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: S
         assert seen.hourly_usd is not None
         assert seen.hourly_usd > 0
         with Cluster(
-            "ready", n_workers=2, wait_for_workers=True, shutdown_on_close=True
+            "ready", n_workers=1, wait_for_workers=True, shutdown_on_close=True
         ) as cluster:
             workers = cluster.get_client().scheduler_info(n_workers=-1)["workers"].values()
             assert {worker["name"] for worker in workers} == before
             # The next ones are prepared for this run.
-            eventually(lambda: sorted(pool(sim, "ready").values()) == ["Warmed:Stopped"] * 2)
-            assert not before & set(pool(sim, "ready"))
+            eventually(
+                lambda: sorted(pool(sim, "ready", *groups).values()) == ["Warmed:Stopped"] * 2
+            )
+            assert not before & set(pool(sim, "ready", *groups))
             status = workspace.deployment("ready").status()
-            assert status.groups["workers"]["prepared"] == 2
+            assert [status.groups[group]["prepared"] for group in groups] == [1, 1]
             reports = {host.instance_id: host.reason for host in status.hosts}
-            assert {reports[host] for host in pool(sim, "ready")} == {PREPARED}
+            assert {reports[host] for host in pool(sim, "ready", *groups)} == {PREPARED}
             requested = {
                 event.subject
                 for event in workspace.deployment("ready").events()
@@ -64,7 +73,7 @@ def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: S
         # The scheduler, the two that were drawn, and the two that were prepared for the next run.
         assert cost.instances == 5
         eventually(lambda: len(sim.running_instances()) == 0)
-        assert sorted(pool(sim, "ready").values()) == ["Warmed:Stopped"] * 2
+        assert sorted(pool(sim, "ready", *groups).values()) == ["Warmed:Stopped"] * 2
         workspace.destroy_cluster("ready")
         assert leftovers("default", cluster="ready") == []
 

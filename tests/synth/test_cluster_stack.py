@@ -42,9 +42,18 @@ def test_groups_own_structure_and_no_numbers(cluster: Document, name: str, max_s
 
 
 def test_prepared_hosts_are_a_pool_of_an_absolute_size_with_a_hook(tmp_path: Path) -> None:
-    settings = Settings(cluster=ClusterSettings(standby=2, spot_policy="spot_with_fallback"))
+    groups = {
+        "big": {"standby": 3, "vm_types": ["r6i.xlarge"], "spot_policy": "on-demand"},
+        "odd": {"vm_types": ["r6i.xlarge"]},
+    }
+    settings = Settings(
+        cluster=ClusterSettings.model_validate(
+            {"standby": 2, "spot_policy": "spot_with_fallback", "worker_groups": groups}
+        )
+    )
+    lock = lock_file(cluster=settings.cluster)
     written = synthesize(
-        settings, lock_file(), out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster}
+        settings, lock, out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster}
     )
     document = json.loads((written["etl"] / "cdk.tf.json").read_text())
     body = group(document, "workers")
@@ -58,7 +67,8 @@ def test_prepared_hosts_are_a_pool_of_an_absolute_size_with_a_hook(tmp_path: Pat
     assert hook["default_result"] == "CONTINUE"
     tags = {tag["key"]: tag["value"] for tag in body["tag"]}
     assert tags["terradask:warm-pool"] == body["name"]
-    for other in ("scheduler", "workers-spot"):
+    assert group(document, "big")["warm_pool"]["min_size"] == 3
+    for other in ("scheduler", "workers-spot", "odd", "odd-spot"):
         assert "warm_pool" not in group(document, other)
         assert "initial_lifecycle_hook" not in group(document, other)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from terradask_modules.errors import InvalidInput
+
 RESERVATION = "cr-0123456789abcdef0"
 GROUP = "arn:aws:resource-groups:us-east-1:123456789012:group/gpus"
 
@@ -110,3 +112,12 @@ def test_the_workers_block_is_not_that_of_other_groups(synth: Any, isolation: st
     assert "worker-x86_64" in groups["workers"]["launch_template"]["id"]
     other = groups["more"]["mixed_instances_policy"]["launch_template"]
     assert "worker-x86_64" not in str(other)
+
+
+def test_hosts_of_a_capacity_block_are_not_kept_prepared(synth: Any) -> None:
+    with pytest.raises(InvalidInput, match="capacity block can't be kept prepared: workers"):
+        synth(
+            "etl",
+            cluster={"capacity_reservation": RESERVATION, "standby": 1},
+            locked={"capacity_blocks": ["workers"]},
+        )

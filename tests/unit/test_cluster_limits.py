@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -314,7 +315,7 @@ def test_an_apply_asks_for_prepared_hosts(
         uses = [RunningUse("etl", ADA, "", "workers", running, HOST)]
     members = {
         group: Member(group, HostChoice(("m6i.large",), "on-demand", ()))
-        for group in ("scheduler", "workers")
+        for group in ("scheduler", "workers", "big")
     }
     monkeypatch.setattr(limits_module, "host_sizes", lambda *_, **__: dict.fromkeys(members, HOST))
     monkeypatch.setattr(limits_module, "read_use", lambda *_: WorkspaceUse(Running(uses), {}))
@@ -329,11 +330,18 @@ def test_an_apply_asks_for_prepared_hosts(
         [Hosts("scheduler", 1, 1, choices), Hosts("workers", 2, 2, choices)],
     )
 
-    def check() -> None:
-        check_planned(aws, baseline, planned, {}, starts=starts)
-
-    if says is None:
-        check()
-    else:
-        with pytest.raises(QuotaExceeded, match=says):
-            check()
+    # A group with a name has as many as it says, beside those.
+    settings = planned.settings.model_dump() | {
+        "standby": 0,
+        "worker_groups": {"big": {"standby": standby}},
+    }
+    named = replace(
+        planned,
+        settings=ClusterSettings.model_validate(settings),
+    )
+    for one in (planned, named):
+        if says is None:
+            check_planned(aws, baseline, one, {}, starts=starts)
+        else:
+            with pytest.raises(QuotaExceeded, match=says):
+                check_planned(aws, baseline, one, {}, starts=starts)

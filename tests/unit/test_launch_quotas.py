@@ -189,7 +189,8 @@ def deployed(cluster: ClusterSettings) -> Descriptor:
 
 
 def test_a_deployed_cluster_launches_what_was_planned() -> None:
-    cluster = ClusterSettings(n_workers=7, spot_policy="spot_with_fallback")
+    cluster = ClusterSettings(n_workers=7, spot_policy="spot_with_fallback", standby=3)
+    assert [each.prepared for each in planned_launch(cluster, LOCK)] == [0, 3]
     assert deployed_launch(deployed(cluster), {"workers": 7}) == planned_launch(cluster, LOCK)
 
 
@@ -254,6 +255,24 @@ def test_more_than_max_workers_may_have_is_told() -> None:
     check(ClusterSettings(n_workers=1, max_workers=200), 64).check(told.append, starts=True)
     (line,) = told
     assert "max_workers exceeds AWS's quotas for this account, which allow 15 of 200" in line
+
+
+def test_prepared_hosts_beyond_a_quota_are_told_and_no_reason_to_refuse() -> None:
+    told: list[str] = []
+    cluster = ClusterSettings(n_workers=5, max_workers=5, standby=2)
+    check(cluster, 68).check(told.append, starts=True)
+    assert told == []
+    check(cluster, 67).check(told.append, starts=True)
+    (line,) = told
+    assert "starting it now with 2 prepared beside the others would exceed" in line
+    assert "7 workers" in line
+    told.clear()
+    check(cluster, 60).check(told.append, starts=False)
+    assert "starting it now with 2 prepared" in told[0]
+    check(cluster, 31).check(told.append, starts=False)
+    assert "max_workers with 2 prepared beside the others exceeds" in told[-1]
+    with pytest.raises(QuotaExceeded, match="5 workers"):
+        check(cluster, 59).check(told.append, starts=True)
 
 
 def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:

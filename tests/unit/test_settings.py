@@ -147,6 +147,11 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"workers": 3}, "[Ee]xtra"),
         (ClusterSettings, {"standby": 2, "spot_policy": "spot"}, "spot_policy is spot"),
         (ClusterSettings, {"standby": -1}, "greater than or equal to 0"),
+        (
+            ClusterSettings,
+            {"spot_policy": "spot", "worker_groups": {"big": {"standby": 1}}},
+            "cluster.worker_groups.big.standby is 1, but its spot_policy is spot",
+        ),
     ],
 )
 def test_what_aws_or_dask_would_refuse_is_refused(

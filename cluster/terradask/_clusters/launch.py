@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
     """Return the hosts at the start of a planned cluster."""
-    from terradask_stacks.groups import groups_of, worker_groups_of
+    from terradask_stacks.groups import groups_of, standby_of, worker_groups_of
 
     most = {group.name: group.max_workers for group in worker_groups_of(cluster)}
     start = _planned_numbers(cluster)
@@ -36,7 +36,7 @@ def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
         )
         for group in groups_of(cluster, lock)
     )
-    return _hosts(pools, start, most)
+    return _hosts(pools, start, most, standby_of(cluster))
 
 
 def _planned_numbers(cluster: ClusterSettings) -> dict[str, int]:
@@ -93,6 +93,8 @@ def check_reservations_at_start(
 
 def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> list[Hosts]:
     """Return the hosts of a deployed cluster for these numbers of workers."""
+    from terradask_stacks.groups import standby_of
+
     most = {group: descriptor.most_workers(group) for group in descriptor.worker_groups}
     keys = {SCHEDULER_GROUP: [SCHEDULER_GROUP], **descriptor.worker_groups}
     found = ((group, descriptor.pools[key]) for group, names in keys.items() for key in names)
@@ -101,20 +103,21 @@ def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> list[
         (group, BLOCK if group in blocks else pool.market, pool.instance_types)
         for group, pool in found
     )
-    return _hosts(pools, numbers, most)
+    return _hosts(pools, numbers, most, standby_of(descriptor.cluster_settings))
 
 
 def _hosts(
     pools: Iterable[tuple[str, str, Iterable[str]]],
     start: Mapping[str, int],
     most: Mapping[str, int],
+    standby: Mapping[str, int],
 ) -> list[Hosts]:
     choices: dict[str, tuple[tuple[str, str], ...]] = {}
     for group, market, types in pools:
         choices[group] = (*choices.get(group, ()), *((name, market) for name in types))
     start, most = ({**numbers, SCHEDULER_GROUP: 1} for numbers in (start, most))
     return [
-        Hosts(group, start.get(group, 0), most.get(group, 0), group_choices)
+        Hosts(group, start.get(group, 0), most.get(group, 0), group_choices, standby.get(group, 0))
         for group, group_choices in choices.items()
     ]
 

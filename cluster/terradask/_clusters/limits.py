@@ -337,7 +337,9 @@ def check_planned(
     limits = baseline.limits_in_force
     if limits is None:
         return
-    standby = planned.settings.standby
+    from terradask_stacks.groups import standby_of
+
+    standby = standby_of(planned.settings)
     use = None
     if starts or standby:
         use = read_use(aws, baseline.bucket, baseline.workspace, limits)
@@ -357,7 +359,7 @@ def check_planned(
     found.check(_with(_least(start, planned.settings), standby), alone=True)
     if standby:
         # AWS begins to prepare them at the apply.
-        found.check({WORKER_GROUP: standby})
+        found.check(standby)
     if starts:
         found.check(_with(start, standby))
     for one in found.excesses(_with(most, standby), alone=True):
@@ -369,8 +371,8 @@ def check_planned(
         warn(text)
 
 
-def _with(numbers: Mapping[str, int], standby: int) -> dict[str, int]:
-    return {**numbers, WORKER_GROUP: numbers.get(WORKER_GROUP, 0) + standby}
+def _with(numbers: Mapping[str, int], standby: Mapping[str, int]) -> dict[str, int]:
+    return {**numbers, **{group: numbers.get(group, 0) + n for group, n in standby.items()}}
 
 
 def _least(start: Mapping[str, int], settings: ClusterSettings) -> dict[str, int]:

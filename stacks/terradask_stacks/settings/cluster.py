@@ -97,6 +97,15 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
+def _check_standby(section: str, standby: int, spot_policy: SpotPolicy) -> None:
+    if standby and spot_policy == "spot":
+        raise refuse(
+            f"{section}.standby is {standby}, but its spot_policy is spot",
+            allowed="on-demand, or spot_with_fallback, whose hosts on demand are prepared",
+            advice="leave standby out: AWS prepares no Spot instances",
+        )
+
+
 class ClusterSettings(
     LifeSettings,
     HardwareSettings,
@@ -313,12 +322,7 @@ class ClusterSettings(
                 allowed=f"0 to {self.max_workers}",
                 advice="raise max_workers: it is the group's limit in the plan",
             )
-        if self.standby and self.spot_policy == "spot":
-            raise refuse(
-                f"cluster.standby is {self.standby}, but cluster.spot_policy is spot",
-                allowed="on-demand, or spot_with_fallback, whose hosts on demand are prepared",
-                advice="leave standby out: AWS prepares no Spot instances",
-            )
+        _check_standby("cluster", self.standby, self.spot_policy)
         if self.workers_per_host > 1 and self.worker_class in {
             "distributed.Worker",
             "distributed.worker.Worker",
@@ -336,10 +340,12 @@ class ClusterSettings(
                 ),
             )
         for name, group in self.worker_groups.items():
+            spot_policy = group.spot_policy or self.spot_policy
+            _check_standby(f"cluster.worker_groups.{name}", group.standby, spot_policy)
             spot_refusal(
                 f"cluster.worker_groups.{name}.capacity_reservation",
                 group.capacity_reservation,
-                group.spot_policy or self.spot_policy,
+                spot_policy,
             )
         # AWS (documented): EC2 makes a reservation within one placement group, or within none.
         # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html

@@ -65,6 +65,12 @@ class WorkerGroupSettings(Section):
         le=10_000,
         description="Upper limit of the group's workers; shown and priced in the plan.",
     )
+    standby: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Prepared hosts that are kept beside the group's, as the cluster's standby.",
+    )
     spot_policy: SpotPolicy | None = Field(
         default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
     )

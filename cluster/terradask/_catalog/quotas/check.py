@@ -162,7 +162,10 @@ def _cluster_needs(
     groups = gib = 0
     for name, cluster in sorted(clusters.items()):
         sizes = _disk_sizes(settings, cluster)
-        workers = [(one.name, one.max_workers, one.markets) for one in worker_groups_of(cluster)]
+        workers = [
+            (one.name, one.max_workers + one.standby, one.markets)
+            for one in worker_groups_of(cluster)
+        ]
         for group, count, markets in [(SCHEDULER_GROUP, 1, ("on-demand",)), *workers]:
             groups += len(markets)
             size = sizes.get(group, sizes["worker"])

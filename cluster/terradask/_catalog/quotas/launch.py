@@ -39,6 +39,17 @@ class Hosts:
     most: int
     #: Types and markets to request, in order.
     choices: tuple[Choice, ...]
+    #: Number that AWS prepares beside them. None of them makes a start fail.
+    prepared: int = 0
+
+    def with_prepared(self, number: int) -> Hosts:
+        """Return as many of these hosts, and those that are prepared beside them."""
+        return replace(self, number=number + self.prepared)
+
+    @property
+    def prepared_too(self) -> str:
+        """Words for a number that has prepared hosts too; empty without any."""
+        return f" with {self.prepared} prepared beside the others" if self.prepared else ""
 
     def __str__(self) -> str:
         if self.group == SCHEDULER_GROUP:
@@ -162,12 +173,17 @@ class LaunchCheck:
         alone = allowance._replace(in_use={})
         if short := shortages(self._hosts, allowance if starts else alone):
             raise refusal(self._cluster, short, self._region)
-        for one in shortages(self._hosts, allowance):
-            warn(f"{self._cluster}: starting it now would exceed AWS's quotas: {one}")
-        for one in shortages([replace(each, number=each.most) for each in self._hosts], alone):
+        now = [each.with_prepared(each.number) for each in self._hosts]
+        for one in shortages(now, allowance):
             warn(
-                f"{self._cluster}: max_workers exceeds AWS's quotas for this account, which allow "
-                f"{one.fits} of {one}; `terradask quotas --request` requests more"
+                f"{self._cluster}: starting it now{one.hosts.prepared_too} would exceed AWS's "
+                f"quotas: {one}"
+            )
+        for one in shortages([each.with_prepared(each.most) for each in self._hosts], alone):
+            warn(
+                f"{self._cluster}: max_workers{one.hosts.prepared_too} exceeds AWS's quotas for "
+                f"this account, which allow {one.fits} of {one}; `terradask quotas --request` "
+                "requests more"
             )
 
     def warn_when_known(self, hosts: Sequence[Hosts], warn: Callable[[str], None]) -> None:
