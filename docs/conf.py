@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import assistants
+from site_menu import menu_groups
 
 project = "terradask"
 extensions = ["myst_parser"]
@@ -38,35 +42,41 @@ html_title = "terradask"
 html_show_sphinx = False
 html_copy_source = False
 html_permalinks_icon = "#"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 _ROOT = Path(__file__).parents[1]
-_PART = re.compile(r"^(?:## )?(For users|For contributors):?$", re.MULTILINE)
-#: What contributors read beside the list for them.
-_MORE = (
-    "/CONTRIBUTING.md",
-    "How the tests work </tests/README.md>",
-    "/tests/records/README.md",
-    "/CHANGELOG.md",
+#: A picture with a dark twin, as GitHub shows it: by the system's colours.
+_PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*'
+    r'<img src="([^"]+)"([^>]*?)/?>\s*</picture>'
 )
-_LINK = re.compile(r"^- \[[^]]*\]\((.+\.md)\)", re.MULTILINE)
 
 
 def setup(app: Sphinx) -> None:
     """Give the first page a menu, and put beside it what its HTML shows."""
     app.connect("source-read", _add_menu)
+    app.connect("html-page-context", _follow_theme)
     app.connect("build-finished", _add_files)
 
 
 def _add_menu(_app: Sphinx, name: str, source: list[str]) -> None:
     """Add the lists of docs/index.md as the menu of all pages."""
     if name == root_doc:
-        parts = _PART.split((_ROOT / "docs/index.md").read_text(encoding="utf-8"))[1:]
-        source[0] += _menu(parts[0], parts[1]) + _menu(parts[2], parts[3], _MORE)
+        source[0] += "".join(
+            f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+            for caption, pages in menu_groups(_ROOT).items()
+        )
 
 
-def _menu(caption: str, listed: str, more: Sequence[str] = ()) -> str:
-    pages = "\n".join([*(f"/docs/{page}" for page in _LINK.findall(listed)), *more])
-    return f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
+def _follow_theme(
+    _app: Sphinx, _name: str, _template: str, context: dict[str, object], _doctree: object
+) -> None:
+    """Let pictures follow the site's own switch of light and dark."""
+    if isinstance(body := context.get("body"), str):
+        context["body"] = _PICTURE.sub(
+            r'<img class="only-dark" src="\1"\3><img class="only-light" src="\2"\3>', body
+        )
 
 
 def _add_files(app: Sphinx, error: Exception | None) -> None:
@@ -74,3 +84,4 @@ def _add_files(app: Sphinx, error: Exception | None) -> None:
         # Sphinx doesn't follow the pictures of a page's own HTML.
         shutil.copytree(_ROOT / "docs/images", app.outdir / "docs/images", dirs_exist_ok=True)
         shutil.copyfile(app.outdir / f"{root_doc}.html", app.outdir / "index.html")
+        assistants.write(_ROOT, Path(app.outdir))

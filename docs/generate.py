@@ -1,7 +1,8 @@
 """Write the generated parts of ``docs/`` again, or check that they are fresh.
 
 ``make docs`` runs it; ``python docs/generate.py --check`` changes nothing and fails when a page is
-stale.
+stale. ``python docs/generate.py --assistants FOLDER`` writes what assistants read, as the site
+does.
 """
 
 from __future__ import annotations
@@ -149,6 +150,11 @@ def _between(page: str, name: str, content: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write, or check, and return the exit code."""
+    if arguments[:1] == ["--assistants"]:
+        from assistants import write
+
+        write(DOCS.parent, Path(arguments[1]))
+        return 0
     stale = []
     for name, make in PAGES.items():
         path = DOCS / name

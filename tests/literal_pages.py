@@ -30,6 +30,13 @@ def snippets(page: Path) -> list[str]:
     return [text for language, text in blocks(page) if language == "python"]
 
 
+def outputs(page: Path) -> list[str]:
+    """Return the lines of blocks that show what a command prints."""
+    return [
+        line for language, text in blocks(page) if language == "text" for line in text.split("\n")
+    ]
+
+
 def script_of(
     page: Path, *, unusable: Mapping[str, str], ends_with: Mapping[str, int]
 ) -> tuple[str, set[str]]:
@@ -50,7 +57,7 @@ def script_of(
             lines += [f"cat > terradask.toml <<'END'\n{text}END"]
         elif language == "python":
             lines += [f"cat > step_{number}.py <<'END'\n{text}END", f"python step_{number}.py"]
-        else:
+        elif language != "text":
             for line in text.splitlines():
                 if line in unusable:
                     left_out.add(line)

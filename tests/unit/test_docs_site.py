@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -72,6 +75,80 @@ def test_every_page_of_the_documentation_is_in_it(site: Path) -> None:
         p for p in pages if not (site / p.relative_to(ROOT)).with_suffix(".html").exists()
     ] == []
     assert (site / "docs/images/overview.svg").exists()
+
+
+class Links(HTMLParser):
+    """The addresses and the anchors of one page of the site."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.anchors = {""}
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.anchors.add(given.get("id") or "")
+        self.addresses += [given[name] or "" for name in ("href", "src") if name in given]
+
+
+def dead_links(site: Path) -> list[str]:
+    """Return the links between the site's pages that lead nowhere, its menus and pictures too."""
+    pages = {page: Links(page) for page in sorted(site.rglob("*.html"))}
+    found = []
+    for page, links in pages.items():
+        for address in links.addresses:
+            path, _, anchor = unquote(address.partition("?")[0]).partition("#")
+            if "://" in path or path.startswith(("mailto:", "data:")):
+                continue
+            target = (page.parent / path).resolve() if path else page
+            known = pages[target].anchors if target in pages else {anchor}
+            if not target.exists() or anchor not in known:
+                found.append(f"{page.relative_to(site)}: {address}")
+    return found
+
+
+@pytest.mark.life
+def test_no_link_or_picture_of_the_site_is_dead(site: Path) -> None:
+    assert dead_links(site) == []
+
+
+def test_dead_links_of_a_site_are_found(tmp_path: Path) -> None:
+    (tmp_path / "one.html").write_text('<a href="two.html#here"></a><img src="no.png">')
+    (tmp_path / "two.html").write_text('<p id="there"></p><a href="one.html"></a><a href="#no">')
+    assert dead_links(tmp_path) == ["one.html: two.html#here", "one.html: no.png", "two.html: #no"]
+
+
+@pytest.mark.life
+def test_the_landing_page_has_three_ways_in(site: Path) -> None:
+    first = (site / "index.html").read_text(encoding="utf-8")
+    ways = first.partition('id="start-here"')[2].partition("</ul>")[0]
+    assert re.findall(r'href="docs/(tutorial-[a-z-]+)\.html"', ways) == [
+        "tutorial-notebook",
+        "tutorial-pull-request",
+        "tutorial-on-call",
+    ]
+    assert re.findall(r'<img class="only-(dark|light)" src="docs/images/overview', first) == [
+        "dark",
+        "light",
+    ]
+
+
+@pytest.mark.life
+def test_assistants_get_a_list_and_all_pages_as_one_text(site: Path) -> None:
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    assert listed.startswith("# terradask\n\n> ")
+    addresses = re.findall(r"\]\(([^)]+\.html)\)", listed)
+    assert len(addresses) > 40
+    assert [one for one in addresses if not (site / one).exists()] == []
+    whole = (site / "llms-full.txt").read_text(encoding="utf-8")
+    # One heading of the first level begins none of them: it is one text.
+    code = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^# .*", code.sub("", whole), re.MULTILINE) == []
+    for title in ("## terradask", "## Command line", "## Troubleshooting"):
+        assert f"\n{title}\n" in whole
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", code.sub("", whole))
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_a_dead_link_is_an_error(tmp_path: Path) -> None:
