@@ -201,7 +201,7 @@ def test_only_these_places_print() -> None:
 
 
 def test_a_pull_requests_text_has_none() -> None:
-    from terradask._plans.render_markdown import code, escaped, fenced
+    from terradask._plans.markdown import code, escaped, fenced
 
     for text in (escaped(TEXT), code(TEXT), fenced(TEXT)):
         assert MARK in text

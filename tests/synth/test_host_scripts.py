@@ -149,7 +149,7 @@ def test_a_reviewer_is_told_that_it_runs_as_root() -> None:
     summary = summarise({"resource_changes": [resource]}, stack="network", plan_hash="0" * 64)
     assert [danger.kind for danger in summary.dangers] == ["replace", "script"]
     text = to_text(summary)
-    assert "! aws_s3_object.host-setup is run as root by each new host" in text
+    assert "! aws_s3_object.host-setup is replaced; is run as root by each new host" in text
     assert "+return-licence" in text
     # Once as a text, not as its base64.
     assert LEAVE.content_base64 not in text

@@ -70,13 +70,13 @@ def of_changes(*changes: Change, stack: str = "network") -> PlanReport:
 
 
 def large(resources: int, value: str = "x" * 100) -> WorkspaceReport:
-    """Return a report with many new resources."""
-    attribute = AttributeChange("description", None, value)
+    """Return a report with many new resources, each with a value of its own."""
+    values = (AttributeChange("description", None, f"{i} {value}") for i in range(resources))
     return whole(
         of_changes(
             *(
                 Change(f"aws_thing.number_{i}", "aws_thing", "create", None, (attribute,))
-                for i in range(resources)
+                for i, attribute in enumerate(values)
             )
         )
     )

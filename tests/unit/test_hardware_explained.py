@@ -54,8 +54,8 @@ def test_a_plans_report_has_a_line_for_each_group():
     assert f"hardware:\n  workers: {REASON}\n" in to_text(shown)
     assert shown.as_dict()["hardware"] == {"workers": REASON}
     assert shown.as_dict()["container"] is None
-    assert "### Hardware\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
-    assert "### Hardware" not in to_markdown(whole(report()))
+    assert "<summary>Hardware</summary>\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
+    assert "Hardware" not in to_markdown(whole(report()))
 
 
 def test_a_plans_report_names_the_environment_that_its_hosts_run():

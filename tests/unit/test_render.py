@@ -19,10 +19,13 @@ def _summary(name: str) -> PlanSummary:
 def test_terminal_shows_dangers_changes_and_drift():
     lines = to_text(_summary("change")).splitlines()
     assert lines[0] == "network: 3 to update, 2 to replace, 1 to destroy"
-    assert (
-        "! aws_vpc_security_group_ingress_rule.office lets 0.0.0.0/0 in at tcp 8786-8787 - the "
-        "whole internet"
-    ) in lines
+    at = lines.index(
+        "! aws_vpc_security_group_ingress_rule.office admits more - the whole internet"
+    )
+    assert lines[at + 1 : at + 3] == [
+        "    - tcp 8786-8787 from 203.0.113.0/24",
+        "    + tcp 8786-8787 from 0.0.0.0/0",
+    ]
     assert "  - aws_autoscaling_group.workers  (it is no longer in the configuration)" in lines
     assert '      name = "/terradask/default" -> "/terradask/other"  # forces replacement' in lines
     assert not [line for line in lines if "policy.Statement" in line or "user_data =" in line], (

@@ -152,18 +152,15 @@ def test_one_comment_has_a_table_of_all_and_the_changes_of_each() -> None:
     lines = text.splitlines()
     assert lines[0] == ALL_MARKER
     assert lines[1] == "## 1 of 3 workspaces change, 1 could not be planned"
-    rows = [line for line in lines if line.startswith("| <code>envs/")]
-    assert [row.split("|")[5:7] for row in rows] == [
-        [" <code>network</code> ", " <code>needs review</code> "],
-        [" <code>etl</code> ", " <code>needs review</code> "],
-        [" <code>network</code> ", " <code>no changes</code> "],
-        [
-            " <code>-</code> ",
-            " <code>could not be planned: AWS refuses &lt;b&gt;sts:AssumeRole&lt;/b&gt;</code> ",
-        ],
+    rows = [line for line in lines if line.startswith("| `envs/")]
+    assert [[cell.strip() for cell in row.split("|")[2:4]] for row in rows] == [
+        ["network", "needs review: 3 to update, 2 to replace, 1 to destroy"],
+        ["etl", "needs review: 11 to create"],
+        ["network", "no changes"],
+        ["-", "could not be planned: AWS refuses &lt;b&gt;sts:AssumeRole&lt;/b&gt;"],
     ]
-    assert "- <code>envs/lost</code> AWS refuses &lt;b&gt;sts:AssumeRole" in text
-    assert text.count("### Policy") <= 1
+    assert "- `envs/lost` AWS refuses &lt;b&gt;sts:AssumeRole" in text
+    assert text.count("**Policy**") <= 1
     assert "> [!CAUTION]" in text
     # A saved plan can be applied; these aren't saved. Nor are they a single workspace's comment.
     assert "terradask apply" not in text
@@ -177,5 +174,5 @@ def test_it_fits_a_comment_whatever_the_number_of_workspaces(number: int) -> Non
     text = several_markdown(many)
     assert len(text) <= MARKDOWN_LIMIT
     assert text.startswith(ALL_MARKER)
-    shown = [at for at in range(number) if f"<code>envs/{at:03}</code>" in text]
+    shown = [at for at in range(number) if f"`envs/{at:03}`" in text]
     assert len(shown) == number or "more workspaces in the JSON" in text

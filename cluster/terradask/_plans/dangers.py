@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -17,7 +17,9 @@ from terradask_modules.ingress import EVERYWHERE, is_within
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import HOST_SCRIPT_PREFIX
 
-_POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
+#: The text for a policy whose new value is known only later.
+KNOWN_LATER = "changes, with a value known only after the apply"
+POLICIES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that extend a role's permissions without changing the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
 _INGRESS_RULES = (
@@ -40,13 +42,26 @@ class Danger:
         The resource.
     text
         What happens.
+    loss
+        The loss with a destroyed or replaced resource; empty if none.
+    before, after
+        What a changed rule admits, such as ``tcp 22 from 203.0.113.7/32``; None if `text` has all.
+    follows
+        The resource from whose change this one follows; None for a cause of its own.
+    command
+        The command that ends it, if no apply does; None otherwise.
     """
 
     kind: str
     address: str
     text: str
+    loss: str = ""
+    before: str | None = None
+    after: str | None = None
+    follows: str | None = None
+    command: str | None = None
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str | None]:
         """Return the fields for JSON output."""
         return asdict(self)
 
@@ -86,9 +101,11 @@ def dangers_of(
     found: list[Danger] = []
     meaning = KINDS[kind].loss if kind in KINDS else ""
     if action == "delete":
-        found.append(Danger("destroy", address, _sentence("is destroyed", None, meaning)))
+        text = _sentence("is destroyed", None, meaning)
+        found.append(Danger("destroy", address, text, loss=meaning))
     if action == "replace":
-        found.append(Danger("replace", address, _sentence("is replaced", because, meaning)))
+        text = _sentence("is replaced", because, meaning)
+        found.append(Danger("replace", address, text, loss=meaning))
     if action in ("create", "update", "replace"):
         found.extend(_ingress(resource, open_before))
         on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (
@@ -98,7 +115,15 @@ def dangers_of(
         found.extend(_iam(address, "update" if on_old_role else action, change))
         if str((change.get("after") or {}).get("key")).startswith(HOST_SCRIPT_PREFIX):
             found.append(Danger("script", address, "is run as root by each new host"))
-    return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
+    return [
+        replace(
+            danger,
+            text=masked_text(danger.text),
+            before=danger.before and masked_text(danger.before),
+            after=danger.after and masked_text(danger.after),
+        )
+        for danger in found
+    ]
 
 
 def _sentence(what: str, because: str | None, meaning: str) -> str:
@@ -111,6 +136,9 @@ def _sentence(what: str, because: str | None, meaning: str) -> str:
 
 def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]) -> list[Danger]:
     before, after = _openings(resource, "before"), _openings(resource, "after")
+    if (resource["change"].get("after_unknown") or {}).get("security_group_id") is True:
+        # The rule moves to its group's successor.
+        before = {opening._replace(group="") for opening in before}
     new = [
         opening
         for opening in sorted(after)
@@ -122,9 +150,34 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
             resource["address"],
             f"lets {opening.block} in at "
             f"{opening.ports}{' - the whole internet' if opening.block in EVERYWHERE else ''}",
+            before=_narrower(opening, (*before, *open_before)),
+            after=f"{opening.ports} from {opening.block}",
         )
         for opening in new
     ]
+
+
+def _narrower(new: AdmittedBlock, old: Iterable[AdmittedBlock]) -> str | None:
+    """Return what earlier rules of the same group and ports admitted within a new one."""
+    blocks = sorted({each.block for each in old if each.group and covers(new, each)})
+    return f"{new.ports} from {', '.join(blocks)}" if blocks else None
+
+
+def widened(resources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return, for each rule that ends, the rule of the same group that admits all that it did."""
+    resources = list(resources)
+    made = {r["address"]: _openings(r, "after") for r in resources if not _ends(r)}
+    ended = {r["address"]: _openings(r, "before") for r in resources if _ends(r)}
+    return {
+        address: by
+        for address, openings in ended.items()
+        for by, wide in made.items()
+        if openings and all(any(covers(new, old) for new in wide) for old in openings)
+    }
+
+
+def _ends(resource: Mapping[str, Any]) -> bool:
+    return list(resource["change"]["actions"]) == ["delete"]
 
 
 def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
@@ -158,9 +211,9 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
     before, after = change.get("before") or {}, change.get("after") or {}
     unknown = change.get("after_unknown") or {}
     found: list[str] = []
-    for name in _POLICY_ATTRIBUTES:
+    for name in POLICIES:
         if action != "create" and unknown.get(name) is True:
-            found.append(f"{name} changes, with a value known only after the apply")
+            found.append(f"{name} {KNOWN_LATER}")
         granted = _grants(after.get(name))
         if action == "create":
             granted = {

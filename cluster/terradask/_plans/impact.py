@@ -94,7 +94,14 @@ def _removes(change: Change, cluster: RunningCluster) -> bool:
 
 
 def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
-    lost = [change.address for change in summary.changes if change.action in LOST]
+    kinds = {change.address: change.type for change in summary.changes}
+    lost = [
+        change.address
+        for change in summary.changes
+        if change.action in LOST and change.follows is None
+    ]
+    # The worst first, whose address a report shows.
+    lost.sort(key=lambda address: not KINDS[kinds[address]].loss if kinds[address] in KINDS else 1)
     if lost:
         yield Danger(
             "running",

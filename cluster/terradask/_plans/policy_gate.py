@@ -63,11 +63,13 @@ class PolicyGate:
         )
         if _only_destroys(plan):
             return report
-        cost, stack = self.cost_of(plan.document), PlannedStack.of(plan.document)
+        before, cost = self.costs_of(plan.document)
+        stack = PlannedStack.of(plan.document)
         return replace(
             report,
             findings=self._plan_findings(plan, plan.document, cost),
             cost=cost,
+            cost_before=before,
             hardware=stack.reasons,
             container=stack.container,
         )
@@ -78,14 +80,24 @@ class PolicyGate:
         Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``,
         ``ec2:DescribeLaunchTemplateVersions``.
         """
-        from terradask._catalog.prices.calculation import estimate
+        return self.costs_of(document)[1]
+
+    def costs_of(self, document: Mapping[str, Any]) -> tuple[CostEstimate | None, CostEstimate]:
+        """Return the cost of a plan's stack before and after the apply, as `cost_of` does; None
+        before if the plan doesn't contain the present state.
+        """
+        from terradask._catalog.prices.calculation import as_it_is, estimate
         from terradask._catalog.prices.groups import read_launches
         from terradask._catalog.prices.price_list import AwsPriceList
 
+        prices, region = AwsPriceList(self.aws), self.settings.workspace.region
         hosts = read_launches(self.aws, document)
-        return estimate(
-            document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts
-        )
+        after = estimate(document, prices, region=region, hosts=hosts)
+        present = as_it_is(document)
+        if present is None:
+            return None, after
+        hosts |= read_launches(self.aws, present, known=hosts)
+        return estimate(present, prices, region=region, hosts=hosts), after
 
     def _plan_findings(
         self, plan: Plan, document: Mapping[str, Any], estimate: CostEstimate | None = None

@@ -1,47 +1,94 @@
-"""Render a report or drift as Markdown for a pull request's comment, within GitHub's limit."""
+"""Render a report as Markdown for a pull request's comment, within GitHub's limit."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate, CostItem
-from terradask._common.naming import counted
-from terradask._plans.policy.values import AttributeChange
+from terradask._common.naming import counted, some
+from terradask._plans.cautions import Caution, cautions
+from terradask._plans.equal_changes import (
+    ChangeIn,
+    EqualChange,
+    Gathered,
+    digest_of,
+    gather,
+    shared_documents,
+)
+from terradask._plans.markdown import (
+    Section,
+    code,
+    escaped,
+    fence,
+    fitted,
+    fold,
+    html_code,
+    prose,
+    small,
+)
+from terradask._plans.policy.values import AttributeChange, top_level
+from terradask._plans.render_cost import changed_cost, cost_details
 from terradask._plans.render_terminal import (
     VERDICTS,
     WORDS,
     assignment,
-    cost_origin,
+    by_type,
     gone,
     made_with,
-    price,
     sign_of,
     software,
-    to_text,
     value_text,
 )
-from terradask._plans.summary import Change, Counts, PlanSummary
-from terradask_host.documents import plain_text
+from terradask._plans.summary import Change, PlanSummary
 
 if TYPE_CHECKING:
     from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 
 
-#: A job finds and updates its own drift message by this line.
-DRIFT_MARKER = "<!-- terradask drift -->"
-
 #: GitHub's limit for comments, in characters.
 MARKDOWN_LIMIT = 65_536
 
 #: Priorities of sections: the highest number is left out first.
-_STACKS, _NOTES, _DANGERS, _POLICY, _PLANS, _COST, _HARDWARE, _CHANGES, _DRIFT, _FULL = range(10)
+(
+    _OVERVIEW,
+    _NOTES,
+    _CAUTIONS,
+    _POLICY,
+    _COST,
+    _EQUAL,
+    _CHANGES,
+    _DRIFT,
+    _ORIGIN,
+    _ADDRESSES,
+    _FOLLOWING,
+    _COSTS,
+    _VALUES,
+    _DOCUMENTS,
+) = range(14)
 #: Longest reason shown for a stack that could not be planned, in characters.
 _REASON_LIMIT = 500
+#: How many lines of each kind are shown before the rest folds.
+_SHOWN_STACKS = 8
+_SHOWN_CAUTIONS = 8
+_SHOWN_FINDINGS = 8
+_SHOWN_CHANGES = 10
+_SHOWN_VALUES = 6
+_NAMED_STACKS = 4
+#: How many addresses a line has, so that a page can be cut between them.
+_A_LINE = 100
+_RUNNING = 4
+#: From this number of resources on, values that are known later are one line.
+_MANY = 3
+#: The same for the values of what is made: fewer belong together with its others.
+_MANY_MADE = 10
+#: How many values of a list, and of a document, are shown one by one.
+_LISTED = 4
+
+#: Actions whose values are compared in the open.
+_COMPARED = ("update", "import")
+_MADE = ("create", "replace")
 
 
 def to_markdown(
@@ -57,11 +104,7 @@ def to_markdown(
         Whether the plans are saved in a folder, which the report then names.
     """
     header, footer = _header(report), _footer(report, can_be_applied=can_be_applied)
-    sections = [
-        *_overview(report),
-        *(() if report.verdict == "no changes" else _details(report)),
-        *_plans(report),
-    ]
+    sections = list(_short(report) if report.verdict == "no changes" else _whole(report))
     return header + fitted(sections, limit - 1 - len(header) - len(footer)) + footer
 
 
@@ -78,315 +121,401 @@ def _header(report: WorkspaceReport) -> str:
     context = report.context
     name = report.stack or f"workspace {context.workspace}"
     counts, verdict = report.counts.text, VERDICTS[report.verdict]
-    outcome = counts if verdict == counts else f"{counts} ({verdict})"
-    where = f"workspace {context.workspace}, account {context.account}, {context.region}"
+    outcome = counts if verdict in (counts, "changes") else f"{counts} ({verdict})"
+    if not report.counts.total:
+        outcome = verdict
+    workspace = f"workspace {context.workspace}, " if report.stack else ""
+    where = f"{workspace}account {context.account}, {context.region}"
     return f"{marker(context, report.stack)}\n## {escaped(name)}: {outcome}\n{escaped(where)}\n"
 
 
 def _footer(report: WorkspaceReport, *, can_be_applied: bool) -> str:
+    if not (report.counts.total and can_be_applied):
+        return ""
+    how = "Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report."
+    return f"\n{small(how)}\n"
+
+
+def _short(report: WorkspaceReport) -> Iterator[Section]:
+    yield from _others(report)
+    yield from _origin(report)
+
+
+def _whole(report: WorkspaceReport) -> Iterator[Section]:
+    found = cautions(report.plans)
+    several = report.stack is None
+    yield from _failed(report)
+    yield from _cautions(found, several=several)
+    yield from _policy(report)
+    yield from _overview(report)
+    summaries = [plan.summary for plan in report.plans]
+    compared = gather(summaries, _COMPARED)
+    yield from _compared(compared, several=several)
+    yield from _drift(report)
+    yield from _others(report)
+    yield from _following(found)
+    yield from _addresses(report)
+    yield from _costs(report)
+    yield from _values(report)
+    yield from _documents(report)
+    yield from _origin(report)
+
+
+# ---- what matters most ---------------------------------------------------------------------------
+
+
+def _cautions(found: Sequence[Caution], *, several: bool) -> Iterator[Section]:
+    items = [_caution(one, several=several) for one in found]
+    shown = ["".join(f"> {line}\n" for line in item) for item in items[:_SHOWN_CAUTIONS]]
+    yield Section("cautions", _CAUTIONS, "\n> [!CAUTION]\n", shown, "cautions")
+    rest = ["".join(f"{line}\n" for line in item) for item in items[_SHOWN_CAUTIONS:]]
+    summary = counted(len(rest), "more caution")
+    yield fold(summary, _CAUTIONS, rest, name="more cautions", what="cautions")
+
+
+def _caution(one: Caution, *, several: bool) -> list[str]:
+    happens = "; ".join(map(prose, one.texts))
+    if one.forced_by:
+        happens += f" (because of {', '.join(map(before_after, one.forced_by))})"
+    parts = [happens, *([f"**{one.following}**"] if one.following else [])]
+    parts += map(prose, one.running[:_RUNNING])
+    if len(one.running) > _RUNNING:
+        parts.append(f"so are {len(one.running) - _RUNNING} more clusters")
+    of = f"**{_stacks(one.stacks)}** " if several else ""
+    lines = [f"- {of}{code(one.address)} {'; '.join(filter(None, parts))}"]
+    for before, after in one.rules:
+        rules = fence([f"- {before}", f"+ {after}"], "diff")
+        lines += [f"  {line}" for line in rules.splitlines()]
+    return lines
+
+
+def _stacks(names: Sequence[str], *, most: int = _NAMED_STACKS) -> str:
+    shown = ", ".join(map(escaped, names[:most]))
+    more = len(names) - most
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _policy(report: WorkspaceReport) -> Iterator[Section]:
+    found = [(plan, finding) for plan in report.plans for finding in plan.findings]
+    found.sort(key=lambda each: (not each[1].blocking, each[1].waived is not None))
+    several = report.stack is None
+    lines = [_finding(plan, finding, several=several) for plan, finding in found]
+    shown, rest = lines[:_SHOWN_FINDINGS], lines[_SHOWN_FINDINGS:]
+    yield Section("policy", _POLICY, "\n**Policy**\n\n", shown, "findings")
+    summary = counted(len(rest), "more finding")
+    yield fold(summary, _POLICY, rest, name="more findings", what="findings")
+
+
+def _finding(plan: PlanReport, finding: PolicyFinding, *, several: bool) -> str:
+    word, more = str(finding.severity), finding.advice
+    if finding.waived:
+        word, more = f"waived until {escaped(finding.waived.expires)}", finding.waived.reason
+    of = f"{escaped(plan.stack)} " if several else ""
+    resource = f"{code(finding.address)} " if finding.address else ""
+    note = f"<br>{small(escaped(more))}" if more else ""
+    what = f"{of}{resource}{escaped(finding.message)}"
+    return f"- **{word}** {code(finding.check)} {what}{note}\n"
+
+
+def _overview(report: WorkspaceReport) -> Iterator[Section]:
+    changing = [plan for plan in report.plans if plan.verdict != "no changes"]
+    if report.stack is not None or len(changing) < 2:
+        cost = [f"**Cost** {cost}\n" for cost in map(changed_cost, changing) if cost]
+        yield Section("cost", _COST, "\n", cost, "lines")
+        return
+    alike: dict[str, list[str]] = {}
+    for plan in changing:
+        verdict, counts = VERDICTS[plan.verdict], plan.summary.counts
+        noted = f" ({verdict})" if plan.verdict != "changes" and counts.total else ""
+        what = f"{counts.text if counts.total else verdict}{noted}"
+        parts = (what, changed_cost(plan))
+        alike.setdefault(" · ".join(filter(None, parts)), []).append(plan.stack)
+    # A list: a table of these would be wider than a phone.
+    lines = [
+        f"- **{_stacks(stacks)}**{': each' if len(stacks) > 1 else ':'} {text}\n"
+        for text, stacks in alike.items()
+    ]
+    together = changed_cost(report)
+    end = f"- **together**: {together}\n" if together else ""
+    shown = [*lines[:_SHOWN_STACKS], *filter(None, [end])]
+    yield Section("stacks", _OVERVIEW, "\n", shown, "stacks")
+    hidden = sum(map(len, list(alike.values())[_SHOWN_STACKS:]))
+    rest = lines[_SHOWN_STACKS:]
+    yield fold(f"{hidden} more stacks", _OVERVIEW, rest, name="more stacks", what="stacks")
+
+
+def _failed(report: WorkspaceReport) -> Iterator[Section]:
+    lines = [
+        f"- **{escaped(stack)}** could not be planned: {escaped(reason[:_REASON_LIMIT])}\n"
+        for stack, reason in report.failed.items()
+    ]
+    yield Section("failed stacks", _NOTES, "\n", lines, "stacks")
+
+
+def _others(report: WorkspaceReport) -> Iterator[Section]:
+    """Yield the stacks without changes, in a line each."""
+    same = [plan.stack for plan in report.plans if plan.verdict == "no changes"]
+    notes = [
+        (report.waiting, "waiting for the apply of the network"),
+        (same if report.stack is None else (), "no changes"),
+        (report.unchanged, "unchanged since the last apply"),
+    ]
+    lines = [f"{_stacks(stacks)}: {what}" for stacks, what in notes if stacks]
+    text = [f"{' · '.join(lines)}\n"] if lines else []
+    yield Section("other stacks", _NOTES, "\n", text, "lines")
+
+
+# ---- changes -------------------------------------------------------------------------------------
+
+
+def _compared(compared: Gathered, *, several: bool) -> Iterator[Section]:
+    lines = [_equal(one, several=several) for one in compared.equal]
+    shown, rest = lines[:_SHOWN_CHANGES], lines[_SHOWN_CHANGES:]
+    title = "\n**Changes**\n\n"
+    yield Section("equal changes", _EQUAL, title, shown, "changes")
+    alike: dict[str, list[str]] = {}
+    unknown = [one for one in compared.rest if not any(a.known for a in one.change.attributes)]
+    together = unknown if len(unknown) >= _MANY else []
+    for one in compared.rest:
+        if one not in together:
+            alike.setdefault(_change(one.change), []).append(one.stack)
+    blocks = [
+        f"- {f'**{_stacks(stacks)}** ' if several else ''}{text}" for text, stacks in alike.items()
+    ]
+    if together:
+        paths = dict.fromkeys(code(a.path) for one in together for a in one.change.attributes)
+        what = counted(len(together), "resource")
+        blocks.append(f"- **{what}**: {', '.join(paths)} known after the apply\n")
+    open_lines = max(_SHOWN_CHANGES - len(shown), 3)
+    head = "" if shown else title
+    yield Section("changes", _CHANGES, head, blocks[:open_lines], "changes")
+    hidden = [*rest, *blocks[open_lines:]]
+    summary = counted(len(hidden), "more change")
+    yield fold(summary, _CHANGES, hidden, name="more changes", what="changes")
+
+
+def _equal(one: EqualChange, *, several: bool) -> str:
+    each = ", ".join(f"{escaped(stack)} {number}" for stack, number in one.resources.items())
+    if len(one.resources) > _NAMED_STACKS:
+        each = f"in {len(one.resources)} stacks"
+    of = f" ({each})" if several else ""
+    return f"- **{counted(one.number, 'resource')}**{of}: {_values_of(one)}\n"
+
+
+def _values_of(one: EqualChange) -> str:
+    shown = [before_after(value) for value in one.values[:_SHOWN_VALUES]]
+    if len(one.values) > _SHOWN_VALUES:
+        shown.append(f"and {len(one.values) - _SHOWN_VALUES} more values")
+    return "; ".join(shown)
+
+
+def _change(change: Change) -> str:
+    """Return one resource with its values before and after, as one item of a list."""
+    word = WORDS.get(change.action, change.action)
+    why = f" ({escaped(change.reason)})" if change.reason else ""
+    shown = list(_lines(change))
+    if len(shown) > _SHOWN_VALUES + 1:
+        shown[_SHOWN_VALUES:] = [f"and {len(shown) - _SHOWN_VALUES} more values"]
+    if not shown:
+        later = ", ".join(code(value.path) for value in change.attributes[:_SHOWN_VALUES])
+        shown = [f"{later} known after the apply"]
+    head = f"{word} {code(change.address)}{why}"
+    if len(shown) == 1:
+        return f"{head}: {shown[0]}\n"
+    return f"{head}\n{''.join(f'  - {line}{chr(10)}' for line in shown)}"
+
+
+def _lines(change: Change) -> Iterator[str]:
+    """Yield each known value before and after; those of a document only if they are few, else its
+    name.
+    """
+    documents = {document.path: document for document in change.documents}
+    known = [value for value in change.attributes if value.known]
+    inside = Counter(top_level(value.path) for value in known)
+    named = set()
+    for value in known:
+        document = documents.get(top_level(value.path))
+        if document is None or inside[document.path] <= _LISTED:
+            yield before_after(value)
+        elif document.path not in named:
+            named.add(document.path)
+            yield f"{code(document.path)} (document {code(digest_of(document))} below)"
+
+
+def before_after(value: AttributeChange) -> str:
+    """Return a value before and after the apply, in a line."""
+    if not value.known:
+        return code(value.path)
+    before, after = (_plain_value(side) for side in (value.before, value.after))
+    if value.before is None:
+        return f"{code(value.path)} {code(after)} (new)"
+    return f"{code(value.path)} {code(before)} → {code(after)}"
+
+
+def _plain_value(value: object) -> str:
+    """Return a value on one line; text without quotes unless it would look like another value."""
+    if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
+        return some([_plain_value(one) for one in value], _LISTED) if value else "none"
+    written = value_text(value)
+    bare = written[1:-1]
+    plain = isinstance(value, str) and written == f'"{value}"' and value.strip() == value
+    return bare if plain and value not in ("", "none", "true", "false") else written
+
+
+def _drift(report: WorkspaceReport) -> Iterator[Section]:
+    several = report.stack is None
+    blocks = []
+    for plan in report.plans:
+        of = f"**{escaped(plan.stack)}** " if several else ""
+        for change in plan.summary.drift:
+            values = [f"  - {before_after(a)}\n" for a in change.attributes]
+            blocks.append(f"- {of}{code(change.address)}{gone(change)}\n{''.join(values)}")
+    shown, rest = blocks[:_SHOWN_CHANGES], blocks[_SHOWN_CHANGES:]
+    yield Section("drift", _DRIFT, "\n**Changed outside Terraform**\n\n", shown, "resources")
+    summary = f"{counted(len(rest), 'more resource')} changed outside Terraform"
+    yield fold(summary, _DRIFT, rest, name="more drift", what="resources")
+
+
+# ---- folded --------------------------------------------------------------------------------------
+
+
+def _following(found: Sequence[Caution]) -> Iterator[Section]:
+    for one in found:
+        if not one.following:
+            continue
+        alike: dict[str, list[str]] = {}
+        for danger in one.followers:
+            alike.setdefault(prose(danger.text), []).append(danger.address)
+        lines = [f"- {', '.join(_by_type(named))} {text}\n" for text, named in alike.items()]
+        summary = f"{html_code(one.address)} and {one.following}"
+        yield fold(
+            summary, _FOLLOWING, lines, name=f"what follows from {one.address}", what="lines"
+        )
+
+
+def _addresses(report: WorkspaceReport) -> Iterator[Section]:
+    several = report.stack is None
+    alike: dict[str, list[str]] = {}
+    for plan in report.plans:
+        by_action: dict[str, list[Change]] = {}
+        for change in plan.summary.changes:
+            by_action.setdefault(change.action, []).append(change)
+        for action, changes in by_action.items():
+            for at in range(0, len(changes), _A_LINE):
+                part = changes[at : at + _A_LINE]
+                named = ", ".join(_by_type(change.address for change in part))
+                what = f"{sign_of(action)[0]} {WORDS.get(action, action)} {len(part)}"
+                alike.setdefault(f"{what}: {named}\n", []).append(plan.stack)
+    blocks = [
+        f"- {f'**{_stacks(stacks, most=len(stacks))}** ' if several else ''}{text}"
+        for text, stacks in alike.items()
+    ]
+    number = report.counts.total
+    what = "resources" if number == 1 else "all resources"
+    summary = "The resource" if number == 1 else f"All {number} resources"
+    yield fold(summary, _ADDRESSES, blocks, name=what, what="lines")
+
+
+def _by_type(addresses: Iterable[str]) -> Iterator[str]:
+    return map(code, by_type(addresses))
+
+
+def _costs(report: WorkspaceReport) -> Iterator[Section]:
+    plans = [plan for plan in report.plans if plan.cost_changes]
+    alike: dict[str, list[str]] = {}
+    for plan in report.plans:
+        if plan.cost is not None and not plan.cost_changes:
+            continue
+        for group, why in plan.hardware.items():
+            alike.setdefault(f"{escaped(group)}: {escaped(why)}", []).append(plan.stack)
+        for what, name in software(plan):
+            shown = code(name) if what == "container" else escaped(name)
+            alike.setdefault(f"{what}: {shown}", []).append(plan.stack)
+    lines = [
+        f"- {f'**{_stacks(stacks)}** ' if report.stack is None else ''}{text}\n"
+        for text, stacks in alike.items()
+    ]
+    yield fold("Hardware", _COSTS, lines, name="hardware", what="groups")
+    tables: dict[str, list[str]] = {}
+    for plan in plans:
+        tables.setdefault(cost_details(plan), []).append(plan.stack)
+    blocks = [
+        f"{_stacks(stacks)}\n\n{shown}" if report.stack is None else shown
+        for shown, stacks in tables.items()
+    ]
+    yield fold("Cost of each resource", _COSTS, blocks, name="cost of each resource", what="items")
+
+
+def _values(report: WorkspaceReport) -> Iterator[Section]:
+    """Yield the values of what is made, those of many resources once."""
+    alike: dict[str, list[str]] = {}
+    for plan in report.plans:
+        for block in _made(plan.summary):
+            alike.setdefault(block, []).append(plan.stack)
+    several = report.stack is None and len(report.plans) > 1
+    blocks = [
+        f"{f'{_stacks(stacks)}{chr(10)}{chr(10)}' if several else ''}{block}\n"
+        for block, stacks in alike.items()
+    ]
+    number = report.counts.create + report.counts.replace
+    summary = f"Values of {counted(number, 'created or replaced resource')}"
+    yield fold(summary, _VALUES, blocks, name="values", what="resources")
+
+
+def _made(summary: PlanSummary) -> Iterator[str]:
+    made = gather([summary], _MADE, least=_MANY_MADE)
+    if made.equal:
+        yield fence(
+            f"{assignment(value)}  # in {one.number} resources"
+            for one in made.equal
+            for value in one.values
+        )
+    for one in made.rest:
+        change = one.change
+        shown = [assignment(a) for a in change.values_beside_documents if a.known]
+        later = [a.path for a in change.attributes if not a.known]
+        if change.follows and not shown:
+            continue
+        if later:
+            shown.append(f"known after apply: {', '.join(later)}")
+        shown += [f"{d.path}: document {digest_of(d)}" for d in change.documents]
+        if shown:
+            head = f"{sign_of(change.action)[0]} {change.address}"
+            yield fence([head, *(f"    {line}" for line in shown)])
+
+
+def _documents(report: WorkspaceReport) -> Iterator[Section]:
+    every = [ChangeIn(p.stack, change) for p in report.plans for change in p.summary.changes]
+    blocks = []
+    for shared in shared_documents(every):
+        where = ", ".join(_by_type(dict.fromkeys(place for _, place, _ in shared.places)))
+        head = f"{code(shared.places[0][2])} of {where}: document {code(shared.digest)}"
+        lines, like = shared.document.lines, ""
+        if shared.like:
+            lines, like = shared.difference, f", like {code(shared.like)} but for"
+        blocks.append(f"{head}{like}\n\n{fence(lines, 'diff')}\n")
+    summary = f"{counted(len(blocks), 'document')}: policies, descriptors, user data"
+    yield fold(summary, _DOCUMENTS, blocks, name="documents", what="documents")
+
+
+def _origin(report: WorkspaceReport) -> Iterator[Section]:
     context = report.context
     facts = [f"terradask {context.terradask_version}"]
     if report.plans:
         facts.append(made_with(report.plans[0].summary))
     if context.commit:
         facts.append(f"commit {context.commit}")
-    how = (
-        " Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report."
-        if report.counts.total and can_be_applied
-        else ""
-    )
-    made = escaped(", ".join(facts))
-    return f"\n{small(f'{made}.{how}')}\n"
-
-
-# ---- sections ------------------------------------------------------------------------------------
-
-
-def _overview(report: WorkspaceReport) -> Iterator[Section]:
-    if report.stack is None:
-        heads = ("stack", "verdict", "create", "update", "replace", "destroy", "import")
-        rows = [
-            row([code(plan.stack), VERDICTS[plan.verdict], *_numbers(plan.summary.counts)])
-            for plan in report.plans
-        ]
-        yield Section("stacks", _STACKS, f"\n{table(heads)}", rows, "stacks")
-    notes = [
-        *(
-            (stack, f"could not be planned: {escaped(reason[:_REASON_LIMIT])}")
-            for stack, reason in report.failed.items()
-        ),
-        *((stack, "waits for the apply of the network") for stack in report.waiting),
-        *(
-            (stack, "is unchanged since it was applied, and wasn't planned")
-            for stack in report.unchanged
-        ),
-    ]
-    lines = [f"- {code(stack)} {note}\n" for stack, note in notes]
-    yield Section("other stacks", _NOTES, "\n", lines, "stacks")
-
-
-def _numbers(counts: Counts) -> list[str]:
-    return [str(number or "") for number in asdict(counts).values()]
-
-
-def _plans(report: WorkspaceReport) -> Iterator[Section]:
-    lines = []
-    for plan in report.plans:
-        made = f" of {escaped(plan.summary.created_at)}" if plan.summary.created_at else ""
-        expiry = f", expires {escaped(plan.expires_at)}" if plan.expires_at else ""
-        hashed = f"sha256 {code(plan.summary.plan_hash)}"
-        lines.append(f"{small(f'plan of {code(plan.stack)}{made}{expiry}, {hashed}')}<br>\n")
-    yield Section("plans", _PLANS, "\n", lines, "plans")
-
-
-def _details(report: WorkspaceReport) -> Iterator[Section]:
-    several = report.stack is None
-    plans = [(plan, f"{code(plan.stack)} " if several else "") for plan in report.plans]
-    dangers = [
-        f"> - {of_stack}{code(danger.address)} {escaped(danger.text)}\n"
-        for plan, of_stack in plans
-        for danger in plan.dangers
-    ]
-    yield Section("dangers", _DANGERS, "\n> [!CAUTION]\n", dangers, "dangers")
-    findings = [_finding(plan, finding) for plan in report.plans for finding in plan.findings]
-    head = f"\n### Policy\n\n{table(('rule', '', 'resource', 'finding'))}"
-    yield Section("policy", _POLICY, head, findings, "findings")
-    yield from _cost(report)
-    hardware = [
-        f"- {of_stack}{escaped(group)}: {escaped(reason)}\n"
-        for plan, of_stack in plans
-        for group, reason in plan.hardware.items()
-    ]
-    for what, shown in (("container", code), ("environment", escaped)):
-        hardware += [
-            f"- {of_stack}{what}: {shown(name)}\n"
-            for plan, of_stack in plans
-            for kind, name in software(plan)
-            if kind == what
-        ]
-    yield Section("hardware", _HARDWARE, "\n### Hardware\n\n", hardware, "groups")
-    for plan in report.plans:
-        stack, summary = plan.stack, plan.summary
-        title = f"\n### {escaped(stack) if several else 'Resources'}\n\n"
-        blocks = [_resource(change) for change in summary.changes]
-        if summary.outputs:
-            blocks.append(f"Outputs\n\n{_values(summary.outputs)}\n")
-        yield Section(stack, _CHANGES, title, blocks, "resources")
-        title = f"\n### Changed outside Terraform{f': {escaped(stack)}' if several else ''}\n\n"
-        drift = [_drift(change) for change in summary.drift]
-        yield Section(f"drift of {stack}", _DRIFT, title, drift, "resources")
-    head = "\n<details><summary>Full text</summary>\n\n```text\n"
-    full = [f"{fenced(line)}\n" for plan in report.plans for line in to_text(plan).splitlines()]
-    yield Section("full text", _FULL, head, full, "lines", tail="```\n\n</details>\n")
-
-
-def _finding(plan: PlanReport, finding: PolicyFinding) -> str:
-    word, more = str(finding.severity), finding.advice
-    if finding.waived:
-        word, more = f"waived until {escaped(finding.waived.expires)}", finding.waived.reason
-    resource = code(finding.address or plan.stack)
-    return row([code(finding.check), word, resource, _noted(finding.message, more)])
-
-
-def _noted(text: str, note: str | None) -> str:
-    return escaped(text) + (f"<br>{small(escaped(note))}" if note else "")
-
-
-def _cost(report: WorkspaceReport) -> Iterator[Section]:
-    costs = [(plan.stack, plan.cost) for plan in report.plans if plan.cost is not None]
-    whole = report.cost
-    # First: blocks that don't fit are left out from the end.
-    rows = list(_cost_totals("these stacks together", whole)) if whole is not None else []
-    tail = ""
-    for stack, cost in costs:
-        if cost.has_no_price:
-            note = f"no prices for {code(stack)}: {escaped(cost.problem or '')}"
-        else:
-            rows += [*map(_cost_item, cost.items), *_cost_totals(stack, cost)]
-            number = len(cost.unpriced)
-            missing = f", {number} without a price and not in the total" if number else ""
-            note = f"{code(stack)}: {escaped(cost_origin(cost))}{missing}"
-        tail += f"\n{small(note)}\n"
-    per_size = ("desired", "USD a month", "at most", "USD a month")
-    head = table(("resource", "what", "USD an hour", *per_size)) if rows else ""
-    blocks = rows or ["\n"] * bool(costs)
-    yield Section("cost", _COST, f"\n### Cost\n\n{head}", blocks, "items", tail)
-
-
-def _cost_item(item: CostItem) -> str:
-    desired, most = (
-        None if hourly is None else hourly * HOURS_PER_MONTH
-        for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd)
-    )
-    what, each = _noted(item.what, item.note), price(item.unit_hourly_usd, digits=4)
-    sizes = [str(item.desired), price(desired), str(item.maximum), price(most)]
-    return row([code(item.address), what, each, *sizes])
-
-
-def _cost_totals(stack: str, cost: CostEstimate) -> Iterator[str]:
-    hourly = (cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd)
-    stopped, desired, most = (price(amount * HOURS_PER_MONTH) for amount in hourly)
-    yield row([f"**{escaped(stack)}**", "**total**", "", "", f"**{desired}**", "", f"**{most}**"])
-    if cost.stopped_hourly_usd != cost.desired_hourly_usd:
-        yield row([f"**{escaped(stack)}**", "while stopped", "", "", stopped, "", stopped])
-
-
-# ---- resources -----------------------------------------------------------------------------------
-
-
-def _resource(change: Change) -> str:
-    """Return one resource, folded if it is new: its values, and its documents' diffs."""
-    reasons = [
-        escaped(change.reason or ""),
-        *(f"{code(path)} forces replacement" for path in change.replaced_because_of),
-    ]
-    why = "; ".join(filter(None, reasons))
-    summary = (
-        f"{sign_of(change.action)[0]} {WORDS.get(change.action, change.action)} "
-        f"{code(change.address)}{f' ({why})' if why else ''}"
-    )
-    known = [a for a in change.values_beside_documents if a.known]
-    later = [code(a.path) for a in change.attributes if not a.known]
-    body = _values(known) if known else ""
-    if later:
-        body += f"\nknown after apply: {', '.join(later)}\n"
-    for document in change.documents:
-        diff = "".join(f"{fenced(line)}\n" for line in document.lines)
-        body += f"\n{code(document.path)}\n\n```diff\n{diff}```\n"
-    if not body:
-        return f"{summary}\n\n"
-    opened = "" if change.action == "create" else " open"
-    return f"<details{opened}><summary>{summary}</summary>\n\n{body}\n</details>\n\n"
-
-
-def _values(attributes: Sequence[AttributeChange]) -> str:
-    rows = []
-    for attribute in attributes:
-        before = "" if attribute.before is None else code(value_text(attribute.before))
-        note = " **forces replacement**" if attribute.forces_replacement else ""
-        rows.append(row([code(attribute.path), before, code(value_text(attribute.after)) + note]))
-    return table(("", "before", "after"), rows)
-
-
-def _drift(change: Change) -> str:
-    values = "".join(f"  - {code(assignment(a))}\n" for a in change.attributes)
-    return f"- {code(change.address)}{gone(change)}\n{values}"
-
-
-def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
-    """Return the drift of several stacks, or a note that there is none."""
-    drifted = [summary for summary in summaries if summary.drift]
-    parts = [DRIFT_MARKER, f"## {'Changed outside Terraform' if drifted else 'No drift'}", ""]
-    if not drifted:
-        parts.append(f"Checked {', '.join(f'`{summary.stack}`' for summary in summaries)}.")
-    for summary in drifted:
-        parts += [f"### `{summary.stack}`: {counted(len(summary.drift), 'resource')}", ""]
-        for change in summary.drift:
-            parts.append(f"- `{change.address}`{gone(change)}")
-            if change.attributes:
-                # Four backticks: a value may contain three.
-                lines = [f"  {assignment(a).replace('````', '` ` ` `')}" for a in change.attributes]
-                parts += ["", "  ````", *lines, "  ````", ""]
-    return "\n".join(parts).rstrip() + "\n"
-
-
-# ---- Markdown with escaped content, cut to a limit -----------------------------------------------
-
-
-_ESCAPES = (
-    ("&", "&amp;"),
-    ("<", "&lt;"),
-    (">", "&gt;"),
-    ("#", "#\u200b"),
-    ("|", "\\|"),
-    ("\n", " "),
-    ("@", "@\u200b"),
-    ("`", "&#96;"),
-    ("*", "&#42;"),
-    ("](", "]\u200b("),
-    ("~~", "~\u200b~"),
-    ("://", ":\u200b//"),
-)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a page that may be shortened."""
-
-    name: str
-    #: Its priority: the lowest number is kept longest.
-    rank: int
-    #: `head`, `tail`: the text around the blocks; without blocks there is no section.
-    head: str
-    #: Its content in blocks, each kept or left out entirely.
-    blocks: Sequence[str]
-    #: The noun for the blocks, in the line about missing ones.
-    what: str
-    tail: str = ""
-
-
-def fitted(sections: Sequence[Section], room: int) -> str:
-    """Return sections in order, the least important ones cut to fit a number of characters."""
-    sections = [section for section in sections if section.blocks]
-    # First a line for every section, in case it is left out.
-    texts = [_missing(section, len(section.blocks), whole=True) for section in sections]
-    left = room - sum(map(len, texts))
-    for at in sorted(range(len(sections)), key=lambda at: sections[at].rank):
-        note = texts[at]
-        texts[at] = _cut(sections[at], left + len(note)) or note
-        left += len(note) - len(texts[at])
-    page = "".join(texts)
-    return page if len(page) <= room else ""
-
-
-def _cut(section: Section, room: int) -> str:
-    """Return a section with as many blocks as fit; empty if none fits."""
-    around = len(section.head) + len(section.tail)
-    ends = list(accumulate(map(len, section.blocks)))
-    kept, note = len(ends), ""
-    if around + ends[-1] > room:
-        kept = bisect_right(ends, room - around - len(_missing(section, len(ends))))
-        note = _missing(section, len(ends) - kept)
-    return section.head + "".join(section.blocks[:kept]) + section.tail + note if kept else ""
-
-
-def _missing(section: Section, number: int, *, whole: bool = False) -> str:
-    more = "" if whole else "more "
-    return (
-        f"\n… left out for length: {section.name}, {number} {more}{section.what}; report.json "
-        "has them.\n"
-    )
-
-
-def table(heads: Sequence[str], rows: Sequence[str] = ()) -> str:
-    """Return a table, or the start of one, from rows and column names that are Markdown already."""
-    named = row(heads).replace("  ", " ")
-    return f"{named}|{'---|' * len(heads)}\n{''.join(rows)}"
-
-
-def row(cells: Sequence[str]) -> str:
-    """Return a row of a table, from cells that are Markdown already."""
-    return f"| {' | '.join(cells)} |\n"
-
-
-def small(text: str) -> str:
-    """Return Markdown in small letters."""
-    return f"<sub>{text}</sub>"
-
-
-def escaped(text: str) -> str:
-    """Return text escaped for Markdown: it creates no tag, table cell, link or mention."""
-    text = plain_text(text.replace("\r", " "))
-    for old, new in _ESCAPES:
-        text = text.replace(old, new)
-    return text
-
-
-def code(text: str) -> str:
-    """Return text as inline code, written in HTML so that backticks are harmless."""
-    return f"<code>{escaped(text)}</code>"
-
-
-def fenced(text: str) -> str:
-    """Return text that can't end a fenced block."""
-    return plain_text(text).replace("```", "``\u200b`")
+    lines = [escaped(", ".join(facts))]
+    if report.plans:
+        # The digits by which `terradask history` names a plan.
+        each = (f"{escaped(p.stack)} {html_code(p.summary.plan_hash[:12])}" for p in report.plans)
+        made = min(plan.summary.created_at for plan in report.plans)
+        expiry = min(plan.expires_at for plan in report.plans)
+        until = f", to be applied until {escaped(expiry)}" if expiry else ""
+        lines.append(f"plans of {escaped(made)}{until}: {', '.join(each)}")
+    if len(report.plans) > _NAMED_STACKS:
+        yield fold(
+            "Origin", _ORIGIN, [f"- {line}\n" for line in lines], name="origin", what="plans"
+        )
+    else:
+        yield Section("origin", _ORIGIN, "\n", [f"{small('<br>'.join(lines))}\n"], "plans")

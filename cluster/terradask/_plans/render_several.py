@@ -8,16 +8,11 @@ from typing import Any
 
 from terradask._common.text_table import shortened
 from terradask._common.text_table import table as text_table
-from terradask._plans.render_markdown import (
-    MARKDOWN_LIMIT,
-    code,
-    escaped,
-    row,
-    table,
-    to_markdown,
-)
+from terradask._plans.markdown import code, escaped, row, small, table
+from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.render_terminal import VERDICTS
 from terradask._plans.report import WorkspaceReport
+from terradask._plans.summary import Counts
 
 #: The first line of the Markdown, by which a job finds and updates its own comment.
 ALL_MARKER = "<!-- terradask plan --all -->"
@@ -58,9 +53,7 @@ def several_markdown(planned: Sequence[PlannedFolder], *, limit: int = MARKDOWN_
     outcome = f"{len(changing)} of {len(planned)} workspaces change"
     if failed:
         outcome += f", {failed} could not be planned"
-    numbers = ("create", "update", "replace", "destroy", "import")
-    rows = [row([code(str(cell or "-")) for cell in cells]) for cells in _rows(planned)]
-    page = f"{ALL_MARKER}\n## {outcome}\n\n{table((*_HEADS, *numbers), rows)}"
+    page = f"{ALL_MARKER}\n## {outcome}\n\n{table(('folder', 'stack', ''), _short_rows(planned))}"
     reasons = [
         f"- {code(one.folder)} {escaped((one.reason or '')[:_REASON_LIMIT])}\n"
         for one in planned
@@ -99,6 +92,20 @@ def several_document(planned: Sequence[PlannedFolder]) -> list[dict[str, Any]]:
         }
         for one in planned
     ]
+
+
+def _short_rows(planned: Sequence[PlannedFolder]) -> list[str]:
+    """Return rows of few columns, for a phone."""
+    rows = []
+    for folder, account, region, _, stack, verdict, *numbers in _rows(planned):
+        where = ", ".join(str(part) for part in (account, region) if part)
+        counts = Counts(*(int(str(number or 0)) for number in numbers))
+        what = f"{verdict}: {counts.text}" if counts.total else str(verdict)
+        if verdict == VERDICTS["changes"] and counts.total:
+            what = counts.text
+        place = f"{code(str(folder))}{f'<br>{small(escaped(where))}' if where else ''}"
+        rows.append(row([place, escaped(str(stack or "-")), escaped(what)]))
+    return rows
 
 
 def _changes(one: PlannedFolder) -> bool:

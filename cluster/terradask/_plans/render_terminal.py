@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,12 +14,13 @@ from rich.text import Text
 
 from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate
 from terradask._common.naming import counted
+from terradask._plans.cautions import Caution, cautions_of
+from terradask._plans.equal_changes import gather
 from terradask._plans.policy.values import UNKNOWN, AttributeChange, top_level
 from terradask._plans.summary import Change, PlanSummary
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
-    from terradask._plans.dangers import Danger
     from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import PlanReport, WorkspaceReport
 
@@ -45,6 +47,8 @@ VERDICTS = {
 }
 
 _VALUE_LIMIT = 120
+#: So many resources of which all values are known later have lines of their own.
+_ALONE = 2
 
 
 def sign_of(action: str) -> tuple[str, str]:
@@ -139,7 +143,7 @@ def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:
     return captured.get()
 
 
-def _lines(shown: Shown, *, details: bool) -> Iterator[Text]:
+def _lines(shown: Shown, *, details: bool, verdict: bool = True) -> Iterator[Text]:
     from terradask._plans.report import WorkspaceReport
 
     if isinstance(shown, WorkspaceReport):
@@ -147,13 +151,11 @@ def _lines(shown: Shown, *, details: bool) -> Iterator[Text]:
         return
     report, summary = (None, shown) if isinstance(shown, PlanSummary) else (shown, shown.summary)
     yield Text(summary.headline, style="bold")
-    if report is not None and report.blocked:
-        yield Text("blocked by policy: terradask apply refuses this plan", style="bold red")
-    yield from _block(map(_danger, shown.dangers))
+    found = cautions_of(summary, shown.dangers)
+    yield from _block(chain.from_iterable(map(_caution, found)))
     if report is not None:
         yield from _block(chain.from_iterable(map(_finding, report.findings)), title="policy:")
-    changes = (_change(change, details=details) for change in summary.changes)
-    yield from _block(chain.from_iterable(changes))
+    yield from _block(_changes(summary, details=details))
     outputs = (Text(f"  {assignment(output)}") for output in summary.outputs)
     yield from _block(outputs, title="outputs:")
     drift = (_change(change, details=True) for change in summary.drift)
@@ -161,32 +163,96 @@ def _lines(shown: Shown, *, details: bool) -> Iterator[Text]:
     yield from _block(chain.from_iterable(drift), title=title)
     expiry = ""
     if report is not None:
-        hardware = (Text(f"  {group}: {reason}") for group, reason in report.hardware.items())
-        yield from _block(hardware, title="hardware:")
-        for what, value in software(report):
-            yield from (Text(), Text(f"{what}: {value}", style="bold"))
+        if report.cost is None or report.cost_changes:
+            hardware = (Text(f"  {group}: {reason}") for group, reason in report.hardware.items())
+            yield from _block(hardware, title="hardware:")
+            for what, value in software(report):
+                yield from (Text(), Text(f"{what}: {value}", style="bold"))
         if report.cost is not None:
-            yield from _block(_cost(report.cost))
+            yield from _block(_cost(report.cost, report.cost_before))
         expiry = f", to be applied until {report.expires_at}" if report.expires_at else ""
     yield from _block([Text(f"{origin(summary)}{expiry}", style="dim")])
+    if report is not None and verdict:
+        yield from _block([_verdict(report, summary.stack)])
 
 
 def _workspace(report: WorkspaceReport, *, details: bool) -> Iterator[Text]:
+    quiet = [plan.stack for plan in report.plans if plan.verdict == "no changes"]
     for plan in report.plans:
-        yield from (*_lines(plan, details=details), Text())
-    cost = report.cost
-    if cost is not None:
+        if len(report.plans) == 1 or plan.stack not in quiet:
+            yield from (*_lines(plan, details=details, verdict=False), Text())
+    cost, before = report.cost, report.cost_before
+    if cost is not None and (before is None or before.totals() != cost.totals()):
         missing = f" (without {len(cost.unpriced)} that have no price)" if cost.unpriced else ""
-        totals = f"cost of these stacks together: {_totals(cost)}{missing}"
+        totals = f"cost of these stacks together: {_totals(cost, before)}{missing}"
         yield from (Text(totals, style="bold"), Text())
-    for stack, reason in report.failed.items():
-        yield Text(f"{stack}: could not be planned: {reason}", style="bold red")
-    for stack in report.unchanged:
-        yield Text(f"{stack}: unchanged since it was applied")
-    for stack in report.waiting:
-        yield Text(f"{stack}: waits for the network: terradask apply network")
-    if len(report.plans) != 1 or report.failed:
-        yield Text(VERDICTS[report.verdict], style="bold")
+    notes = [
+        *(
+            Text(f"{stack}: could not be planned: {reason}", style="bold red")
+            for stack, reason in report.failed.items()
+        ),
+        *(Text(f"{stack}: no changes") for stack in quiet if len(report.plans) > 1),
+        *(Text(f"{stack}: unchanged since it was applied") for stack in report.unchanged),
+        *(
+            Text(f"{stack}: waits for the network: terradask apply network")
+            for stack in report.waiting
+        ),
+    ]
+    yield from (*notes, *([Text()] if notes else []))
+    name = report.stack or f"workspace {report.context.workspace}"
+    yield _verdict(report, name)
+
+
+def _verdict(report: PlanReport | WorkspaceReport, name: str) -> Text:
+    """Return the last line, which a long report doesn't scroll away."""
+    summary = report.summary if hasattr(report, "summary") else report
+    counts, verdict = summary.counts, VERDICTS[report.verdict]
+    number = f": {counts.text}" if counts.total and verdict != "changes" else ""
+    what = counts.text if counts.total and verdict == "changes" else f"{verdict}{number}"
+    refused = ": terradask apply refuses this plan" if report.verdict == "blocked" else ""
+    style = "bold red" if report.verdict in ("failed", "blocked", "dangerous") else "bold"
+    return Text(f"{name}: {what}{refused}", style=style)
+
+
+def _changes(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
+    """Yield what many resources have in common once, then each, then what follows from others."""
+    gathered = gather([summary], ("update", "import"))
+    for one in gathered.equal:
+        sign, style = sign_of("update")
+        values = "; ".join(map(assignment, one.values))
+        what = f" {counted(one.number, 'resource')}: {values}"
+        yield Text.assemble("  ", (sign, f"bold {style}"), (what, style))
+    left = {one.change.address: one.change for one in gathered.rest}
+    unknown = [one for one in left.values() if not any(a.known for a in one.attributes)]
+    if len(unknown) > _ALONE and not details:
+        sign, style = sign_of("update")
+        paths = dict.fromkeys(a.path for change in unknown for a in change.attributes)
+        what = f" {counted(len(unknown), 'resource')}: known after apply: {', '.join(paths)}"
+        yield Text.assemble("  ", (sign, f"bold {style}"), (what, style))
+        left = {address: one for address, one in left.items() if one not in unknown}
+    followers: dict[str, list[str]] = {}
+    for change in summary.changes:
+        if change.follows and change.action == "replace":
+            followers.setdefault(change.follows, []).append(change.address)
+        elif change.address in left:
+            yield from _change(left[change.address], details=details)
+        elif change.action not in ("update", "import"):
+            yield from _change(change, details=details)
+    for cause, addresses in followers.items():
+        sign, style = sign_of("replace")
+        what = f" {len(addresses)} more with {cause}: {', '.join(by_type(addresses))}"
+        yield Text.assemble("  ", (sign, f"bold {style}"), (what, style))
+
+
+def by_type(addresses: Iterable[str]) -> Iterator[str]:
+    """Yield addresses, those of a type as ``aws_subnet.{a, b}``."""
+    names: dict[str, list[str]] = {}
+    for address in addresses:
+        kind, _, name = address.rpartition(".")
+        names.setdefault(kind, []).append(name)
+    for kind, found in names.items():
+        inner = found[0] if len(found) == 1 else f"{{{', '.join(found)}}}"
+        yield f"{kind}.{inner}"
 
 
 def _block(lines: Iterable[Text], *, title: str | None = None) -> Iterator[Text]:
@@ -196,8 +262,20 @@ def _block(lines: Iterable[Text], *, title: str | None = None) -> Iterator[Text]
         yield from (Text(), *([] if title is None else [Text(title, style="bold")]), *found)
 
 
-def _danger(danger: Danger) -> Text:
-    return Text.assemble("! ", (danger.address, "bold"), f" {danger.text}", style="bold red")
+def _caution(one: Caution) -> Iterator[Text]:
+    happens = "; ".join(one.texts)
+    if one.forced_by:
+        values = (
+            assignment(replace(value, forces_replacement=False)) if value.known else value.path
+            for value in one.forced_by
+        )
+        happens += f" (because of {', '.join(values)})"
+    parts = [happens, one.following, *one.running]
+    about = f" {'; '.join(filter(None, parts))}"
+    yield Text.assemble("! ", (one.address, "bold"), about, style="bold red")
+    for before, after in one.rules:
+        yield Text(f"    - {before}", style="red")
+        yield Text(f"    + {after}", style="green")
 
 
 def _finding(finding: PolicyFinding) -> Iterator[Text]:
@@ -217,8 +295,13 @@ def _change(change: Change, *, details: bool) -> Iterator[Text]:
     yield Text.assemble("  ", (sign, f"bold {style}"), (f" {change.address}", style), reason)
     if not details and change.action == "create":
         return
-    for attribute in change.values_beside_documents:
-        yield Text(f"      {assignment(attribute)}")
+    values = change.values_beside_documents
+    for attribute in values:
+        if attribute.known or attribute.forces_replacement:
+            yield Text(f"      {assignment(attribute)}")
+    later = [a.path for a in values if not (a.known or a.forces_replacement)]
+    if later:
+        yield Text(f"      known after apply: {', '.join(later)}")
     forcing = {top_level(path) for path in change.replaced_because_of}
     for document in change.documents:
         forces = "  # forces replacement" if document.path in forcing else ""
@@ -227,35 +310,31 @@ def _change(change: Change, *, details: bool) -> Iterator[Text]:
             yield Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], ""))
 
 
-def _cost(cost: CostEstimate) -> Iterator[Text]:
+def _cost(cost: CostEstimate, before: CostEstimate | None) -> Iterator[Text]:
+    if before is not None and before.totals() == cost.totals():
+        return
     if cost.has_no_price:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
         return
-    yield Text(f"cost: {_totals(cost)}", style="bold")
+    yield Text(f"cost: {_totals(cost, before)}", style="bold")
     for item in cost.unpriced:
         about = ": ".join(filter(None, (item.address, item.what, item.note)))
         yield Text(f"  without a price, and not in the totals: {about}", style="yellow")
     yield Text(f"  {cost_origin(cost)}", style="dim")
 
 
-def _totals(cost: CostEstimate) -> str:
+def _totals(cost: CostEstimate, before: CostEstimate | None) -> str:
     stopped, desired, most = (
-        f"{price(hourly, digits=4)} an hour, {price(hourly * HOURS_PER_MONTH)} a month"
-        for hourly in (cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd)
+        _of_size(getattr(before, f"{name}_hourly_usd", None), getattr(cost, f"{name}_hourly_usd"))
+        for name in ("stopped", "desired", "maximum")
     )
     has_stop = cost.stopped_hourly_usd != cost.desired_hourly_usd
     while_stopped = f"{stopped} while stopped; when started " if has_stop else ""
     return f"{while_stopped}{desired}; at the largest size {most}"
 
 
-def drift_text(summary: PlanSummary) -> str:
-    """Return the drift of one stack, a line for each value."""
-    lines = [
-        f"{summary.stack}: {counted(len(summary.drift), 'resource')} changed outside Terraform"
-    ]
-    for change in summary.drift:
-        lines.append(
-            f"  {'-' if change.action == 'delete' else '~'} {change.address}{gone(change)}"
-        )
-        lines.extend(f"      {assignment(attribute)}" for attribute in change.attributes)
-    return "\n".join(lines)
+def _of_size(before: Decimal | None, after: Decimal) -> str:
+    month = price(after * HOURS_PER_MONTH)
+    if before is not None and before != after:
+        return f"{price(before * HOURS_PER_MONTH)} -> {month} a month"
+    return f"{price(after, digits=4)} an hour, {month} a month"

@@ -47,6 +47,8 @@ class PlanReport:
         Policy findings on it.
     cost
         Cost of the stack after the apply; None if that wasn't requested.
+    cost_before
+        Its cost as it is now; None if `cost` is, or if the plan doesn't contain the present state.
     context
         Origin of the plan.
     expires_at
@@ -70,6 +72,14 @@ class PlanReport:
     hardware: Mapping[str, str] = field(default_factory=dict)
     container: str | None = None
     environment: str | None = None
+    cost_before: CostEstimate | None = None
+
+    @property
+    def cost_changes(self) -> bool:
+        """Whether the known cost differs after the apply."""
+        if self.cost is None:
+            return False
+        return self.cost_before is None or self.cost.totals() != self.cost_before.totals()
 
     @property
     def stack(self) -> str:
@@ -107,6 +117,7 @@ class PlanReport:
             "running": [cluster.as_dict() for cluster in self.running],
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if self.cost is None else self.cost.as_dict(),
+            "cost_before": None if self.cost_before is None else self.cost_before.totals(),
             "hardware": dict(self.hardware),
             "container": self.container,
             "environment": self.environment,
@@ -164,6 +175,15 @@ class WorkspaceReport:
 
         return together([plan.cost for plan in self.plans if plan.cost is not None])
 
+    @property
+    def cost_before(self) -> CostEstimate | None:
+        """The total cost as it is now; None if `cost` is, or a plan doesn't contain its state."""
+        from terradask._catalog.prices.prices import together
+
+        priced = [plan for plan in self.plans if plan.cost is not None]
+        known = [plan.cost_before for plan in priced if plan.cost_before is not None]
+        return together(known) if len(known) == len(priced) else None
+
     def only(self, stack: str) -> WorkspaceReport:
         """Return the same report with only one stack's plan."""
         plans = tuple(plan for plan in self.plans if plan.stack == stack)
@@ -177,6 +197,7 @@ class WorkspaceReport:
             "verdict": self.verdict,
             "counts": asdict(self.counts),
             "cost": None if self.cost is None else self.cost.totals(),
+            "cost_before": None if self.cost_before is None else self.cost_before.totals(),
             "stacks": {plan.stack: plan.as_dict() for plan in self.plans},
             "unchanged": list(self.unchanged),
             "waiting": list(self.waiting),

@@ -6,17 +6,27 @@ text; the summary has none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from terradask._common.plan_modules import configured_resources
-from terradask._plans.dangers import Danger, dangers_of, new_roles, openings_before
+from terradask._plans.dangers import (
+    KNOWN_LATER,
+    POLICIES,
+    Danger,
+    dangers_of,
+    new_roles,
+    openings_before,
+    widened,
+)
 from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
+from terradask._plans.drift_dangers import drift_dangers
 from terradask._plans.egress_dangers import egress_dangers
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
+from terradask._plans.root_causes import followed
 from terradask._terraform.program import TERRAFORM, program_of, without_registry
 
 SUMMARY_FORMAT = 1
@@ -57,6 +67,9 @@ class Change:
         The changed values.
     documents
         The documents among them, policies and user data, as line diffs.
+    follows
+        The resource from whose change its own follows: a replaced one, or a rule that admits all
+        that this one did. None otherwise.
     """
 
     address: str
@@ -65,6 +78,7 @@ class Change:
     reason: str | None = None
     attributes: tuple[AttributeChange, ...] = ()
     documents: tuple[DocumentChange, ...] = ()
+    follows: str | None = None
 
     @property
     def replaced_because_of(self) -> tuple[str, ...]:
@@ -85,6 +99,7 @@ class Change:
             "action": self.action,
             "reason": self.reason,
             "replaced_because_of": list(self.replaced_because_of),
+            "follows": self.follows,
             "attributes": list(map(asdict, self.attributes)),
             "documents": [{**asdict(one), "lines": list(one.lines)} for one in self.documents],
         }
@@ -147,6 +162,8 @@ class PlanSummary:
         The stack's outputs that change.
     program
         ``Terraform`` or ``OpenTofu``.
+    drift_dangers
+        Dangers of what was changed outside Terraform.
     """
 
     stack: str
@@ -159,6 +176,7 @@ class PlanSummary:
     providers: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[AttributeChange, ...] = ()
     program: str = TERRAFORM.name
+    drift_dangers: tuple[Danger, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -195,6 +213,7 @@ class PlanSummary:
             "dangers": [danger.as_dict() for danger in self.dangers],
             "changes": [change.as_dict() for change in self.changes],
             "drift": [change.as_dict() for change in self.drift],
+            "drift_dangers": [danger.as_dict() for danger in self.drift_dangers],
             "outputs": list(map(asdict, self.outputs)),
         }
 
@@ -222,6 +241,17 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         because = ", ".join(change.replaced_because_of) or None
         dangers.extend(dangers_of(resource, change.action, because, roles, open_before))
     dangers.extend(egress_dangers(document))
+    follows = widened(resources) | followed(
+        document,
+        {
+            change.address: [a for a in change.attributes if a.forces_replacement]
+            for change in changes
+            if change.action == "replace"
+        },
+    )
+    changes = [replace(change, follows=follows.get(change.address)) for change in changes]
+    dangers = [_following(danger, follows) for danger in dangers]
+    drifted = real_drift(document)
     order = {
         action: index
         for index, action in enumerate(
@@ -231,12 +261,15 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
     kinds = ("destroy", "replace", "ingress", "egress", "iam", "script")
     severity = {kind: index for index, kind in enumerate(kinds)}
-    dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
+    weighed = list(drift_dangers(document, drifted))
+    for found in (dangers, weighed):
+        found.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
     return PlanSummary(
         stack=stack,
         changes=tuple(changes),
-        drift=_drift(document),
+        drift=_drift(drifted),
         dangers=tuple(dangers),
+        drift_dangers=tuple(weighed),
         plan_hash=plan_hash,
         created_at=str(document.get("timestamp", "")),
         terraform_version=str(document.get("terraform_version", "")),
@@ -248,8 +281,16 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
     )
 
 
+def _following(danger: Danger, follows: Mapping[str, str]) -> Danger:
+    """Return a danger with what it follows from: also the policy that a successor gets anew."""
+    is_own = danger.kind not in ("destroy", "replace") and not (
+        danger.kind == "iam" and danger.text in {f"{name} {KNOWN_LATER}" for name in POLICIES}
+    )
+    return danger if is_own else replace(danger, follows=follows.get(danger.address))
+
+
 def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]]) -> Change:
-    change = resource["change"]
+    change = _with_tags_by_key(resource)
     actions = list(change["actions"])
     action = "replace" if set(actions) == {"create", "delete"} else actions[0]
     reason = resource.get("action_reason")
@@ -273,6 +314,28 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
     )
 
 
+def _with_tags_by_key(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a change in which an Auto Scaling group's tags are a map of keys, as others' are."""
+    change: Mapping[str, Any] = resource["change"]
+    marks = ("after_unknown", "before_sensitive", "after_sensitive")
+    tags = [(change.get(mark) or {}).get("tag") for mark in marks if change.get(mark) is not True]
+    marked = any(part for each in tags for part in (each if isinstance(each, list) else [each]))
+    if resource["type"] != "aws_autoscaling_group" or marked:
+        return change
+    sides = {side: change.get(side) for side in ("before", "after")}
+    named = {side: {**values, "tag": _by_key(values)} for side, values in sides.items() if values}
+    return {**change, **named} if all(one["tag"] for one in named.values()) else change
+
+
+def _by_key(values: Mapping[str, Any]) -> dict[str, Any]:
+    tags = [tag for tag in values.get("tag") or [] if isinstance(tag, Mapping)]
+    return {
+        str(tag["key"]): {name: value for name, value in tag.items() if name != "key"}
+        for tag in tags
+        if tag.get("key")
+    }
+
+
 def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return, by resource, the attributes that the configuration names."""
     root = (document.get("configuration") or {}).get("root_module") or {}
@@ -282,9 +345,9 @@ def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     }
 
 
-def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
+def _drift(entries: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
     found = []
-    for resource in real_drift(document):
+    for resource in entries:
         change = _change(resource, {})
         attributes = tuple(a for a in change.attributes if a.before or a.after)
         if attributes or change.action == "delete":

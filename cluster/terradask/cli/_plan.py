@@ -117,15 +117,15 @@ def plan(
         )
         if out is not None:
             planned.save(out)
-    if out is not None and planned.plans:
-        same = "" if offer is None else f" --offer {offer}"
-        message(f"saved; apply exactly this: terradask apply {out}{same}")
     report = planned.report
     show(
         report.plans[0] if len(stacks) == 1 and report.plans else report,
         form="json" if current().as_json else form,
         details=details,
     )
+    if out is not None and planned.plans:
+        same = "" if offer is None else f" --offer {offer}"
+        message(f"saved; apply exactly this: terradask apply {out}{same}")
     if planned.errors:
         raise planned.errors[0]
     return None
@@ -163,7 +163,8 @@ def _show_in_terminal(report: PlanReport | WorkspaceReport, *, details: bool, er
 
     console = Console(stderr=err, highlight=False)
     if console.is_terminal:
-        console.print(to_terminal(report, details=details), soft_wrap=True)
+        # Between words, which a terminal doesn't do.
+        console.print(to_terminal(report, details=details))
     else:
         click.echo(to_text(report, details=details), err=err, nl=False)
 
@@ -183,8 +184,7 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
     Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the
     check failed. Settings that aren't applied yet aren't drift; terradask plan shows them.
     """
-    from terradask._plans.render_markdown import drift_markdown
-    from terradask._plans.render_terminal import drift_text
+    from terradask._plans.render_drift import drift_document, drift_markdown, drift_text
     from terradask.errors import TerradaskError
 
     progress = ProgressLines()
@@ -197,16 +197,11 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
         raise
     drifted = [summary for summary in summaries if summary.drift]
     if current().as_json or form == "json":
-        result_json(
-            [
-                {"stack": s.stack, "drift": [change.as_dict() for change in s.drift]}
-                for s in summaries
-            ]
-        )
+        result_json(drift_document(summaries))
     elif form == "markdown":
         result(drift_markdown(summaries))
     elif drifted:
-        result("\n\n".join(drift_text(summary) for summary in drifted))
+        result(drift_text(summaries))
     else:
         message(f"no drift in {', '.join(summary.stack for summary in summaries)}")
     return DRIFT if drifted else 0

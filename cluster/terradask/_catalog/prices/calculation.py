@@ -86,6 +86,17 @@ def estimate(
     )
 
 
+def as_it_is(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return a plan's document in which the stack stays as it is, for its present cost; None if it
+    doesn't contain the present state though it changes resources of it.
+    """
+    present = (document.get("prior_state") or {}).get("values")
+    exists = any(each["change"].get("before") for each in document.get("resource_changes") or ())
+    if present is None and exists:
+        return None
+    return {**document, "planned_values": present or {"root_module": {}}}
+
+
 # ---- components with a price ---------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -162,6 +163,9 @@ class HostLaunch:
     volumes: Volumes | None = None
     #: Whether an instance gets a public IPv4 address; None if the subnet decides.
     public_address: bool | None = None
+
+
+_NO_LAUNCHES: Mapping[TemplateVersion, HostLaunch] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -363,8 +367,13 @@ def _first(blocks: Any) -> Mapping[str, Any]:
 # ---- instances' configuration, read from EC2 where a plan only names a template ------------------
 
 
-def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
-    """Read the launch templates of a plan's groups.
+def read_launches(
+    aws: Aws,
+    document: Mapping[str, Any],
+    *,
+    known: Mapping[TemplateVersion, HostLaunch] = _NO_LAUNCHES,
+) -> dict[TemplateVersion, HostLaunch]:
+    """Read the launch templates of a plan's groups, except those that are known.
 
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
     """
@@ -377,7 +386,7 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
     }
     groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
     for template in dict.fromkeys(filter(None, map(template_of, groups))):
-        if template.id in own:
+        if template.id in own or template in known:
             # Planned beside the group: the plan contains it.
             continue
         try:
