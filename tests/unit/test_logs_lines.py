@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._dask.display import dask_logs
-from terradask._observe.logs.lines import ClusterLogs, LineLevels, LogLine, own_level
+from terradask._observe.logs.lines import ClusterLogs, Level, LineLevels, LogLine, own_level
 from terradask._observe.logs.query import (
     LogQuery,
     choose_streams,
@@ -21,7 +22,7 @@ from terradask._observe.logs.query import (
     parse_moment,
     run_start,
 )
-from terradask.cli._logs import format_line
+from terradask.cli._logs import format_line, is_of_tasks
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream
 
@@ -131,11 +132,33 @@ def test_a_line_says_when_where_and_what() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "level", "is_of_a_task"),
+    [
+        ("partition 7", None, True),
+        ("2026-11-24 08:00:00,123 - distributed.worker - INFO - Start worker", "info", False),
+        (
+            "2026-11-24 08:00:00,123 - distributed.worker - WARNING - Compute Failed",
+            "warning",
+            True,
+        ),
+        ("Traceback (most recent call last):", "error", True),
+        ("terradask-host: version 0.1.0", "info", False),
+        ("cloud-init: Cloud-init v. 22.2.2 running 'init'", None, False),
+    ],
+)
+def test_lines_of_tasks_are_theirs_and_what_went_wrong(
+    text: str, level: Level | None, *, is_of_a_task: bool
+) -> None:
+    assert is_of_tasks(dataclasses.replace(line(text), level=level)) == is_of_a_task
+
+
 def test_lines_fit_narrow_terminals_and_have_a_colour_by_host_in_a_terminal() -> None:
     assert format_line(line("x"), is_narrow=True) == "08:00:00 workers/…bcdef0 x"
     assert format_line(line("x", group="scheduler"), is_narrow=True) == "08:00:00 scheduler x"
     dasks = line("2026-11-24 08:00:00,123 - distributed.worker - INFO - x", group="scheduler")
     assert format_line(dasks, is_narrow=True) == "08:00:00 scheduler distributed.worker - INFO - x"
+    assert format_line(dasks) == "2026-11-24T08:00:00Z scheduler distributed.worker - INFO - x"
     coloured = format_line(line("x"), in_colour=True)
     assert coloured.startswith("2026-11-24T08:00:00Z \x1b[")
     assert coloured == format_line(line("x"), in_colour=True)

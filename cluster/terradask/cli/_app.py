@@ -17,13 +17,32 @@ from terradask.cli._invocation import FOLDER, Invocation, flag, invocation_of
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is called."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Mapping[str, str]] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.lazy = dict(lazy or {})
+        self.groups = dict(groups or {})
+        self.lazy = {name: place for group in self.groups.values() for name, place in group.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of first use by newcomers."""
+        """Return the names in the order of the help."""
         return [*self.lazy, *self.commands]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below headings."""
+        if not self.groups:
+            super().format_commands(ctx, formatter)
+            return
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        width = max(map(len, commands))
+        for heading, names in self.groups.items():
+            rows = [
+                (name.ljust(width), found.get_short_help_str(limit=200))
+                for name in names
+                if (found := commands[name]) is not None and not found.hidden
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
@@ -75,51 +94,71 @@ def _change_folder(
     ctx.meta[FOLDER] = Path.cwd()
 
 
-@click.group(
-    name="terradask",
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    lazy={
+#: Heading of the help -> command -> its module and name.
+_COMMANDS: dict[str, dict[str, str]] = {
+    "Begin": {
         "init": "terradask.cli._init:init",
         "doctor": "terradask.cli._doctor:doctor",
-        "synth": "terradask.cli._plan:synth",
+        "demo": "terradask.cli._demo:demo",
+        "sim": "terradask.cli._sim:sim",
+        "completion": "terradask.cli._completion:completion",
+    },
+    "Plan and apply": {
         "plan": "terradask.cli._plan:plan",
         "apply": "terradask.cli._apply:apply",
         "drift": "terradask.cli._plan:drift",
         "destroy": "terradask.cli._apply:destroy",
+        "synth": "terradask.cli._plan:synth",
+    },
+    "Clusters": {
         "list": "terradask.cli._deployments:list_deployments",
         "status": "terradask.cli._deployments:status",
-        "logs": "terradask.cli._logs:logs",
-        "report": "terradask.cli._cost:report",
-        "metrics": "terradask.cli._dashboard:metrics",
-        "reach": "terradask.cli._reach:reach",
-        "run": "terradask.cli._run_command:run_command",
-        "batch": "terradask.cli._run_command:batch",
-        "job": "terradask.cli._job:job",
-        "cost": "terradask.cli._cost:cost",
-        "history": "terradask.cli._cost:history",
-        "dashboard": "terradask.cli._dashboard:dashboard",
-        "jupyter": "terradask.cli._dashboard:jupyter",
         "start": "terradask.cli._deployments:start",
         "stop": "terradask.cli._deployments:stop",
         "scale": "terradask.cli._scaling:scale",
         "adapt": "terradask.cli._scaling:adapt",
-        "sweep": "terradask.cli._sweep:sweep",
-        "repair-state": "terradask.cli._sweep:repair_state",
-        "unlock": "terradask.cli._sweep:unlock",
-        "iam": "terradask.cli._iam:iam",
+        "dashboard": "terradask.cli._dashboard:dashboard",
+        "jupyter": "terradask.cli._dashboard:jupyter",
+        "reach": "terradask.cli._reach:reach",
+    },
+    "Jobs": {
+        "run": "terradask.cli._run_command:run_command",
+        "batch": "terradask.cli._run_command:batch",
+        "job": "terradask.cli._job:job",
+    },
+    "What happened": {
+        "logs": "terradask.cli._logs:logs",
+        "report": "terradask.cli._cost:report",
+        "metrics": "terradask.cli._dashboard:metrics",
+        "cost": "terradask.cli._cost:cost",
+        "history": "terradask.cli._cost:history",
+    },
+    "Machines and limits": {
+        "types": "terradask.cli._types:types",
+        "explain": "terradask.cli._types:explain",
         "quotas": "terradask.cli._types:quotas",
         "limits": "terradask.cli._limits:limits",
         "offers": "terradask.cli._offers:offers",
-        "types": "terradask.cli._types:types",
+    },
+    "Software": {
         "software": "terradask.cli._software:software",
         "env": "terradask.cli._env:env",
         "image": "terradask.cli._image:image",
-        "explain": "terradask.cli._types:explain",
-        "sim": "terradask.cli._sim:sim",
-        "demo": "terradask.cli._demo:demo",
-        "completion": "terradask.cli._completion:completion",
     },
+    "Permissions and repair": {
+        "iam": "terradask.cli._iam:iam",
+        "sweep": "terradask.cli._sweep:sweep",
+        "unlock": "terradask.cli._sweep:unlock",
+        "repair-state": "terradask.cli._sweep:repair_state",
+    },
+}
+
+
+@click.group(
+    name="terradask",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    groups=_COMMANDS,
     epilog="Results go to standard output, progress and errors to standard error. "
     "Exit codes: 0 done, 1 failed, 2 bad input; docs/cli.md lists them all.",
 )

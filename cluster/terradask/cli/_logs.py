@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 #: Below this width, lines have a short time and the end of an instance id.
 _WIDE_COLUMNS = 100
 _ID_CHARACTERS = 6
-#: Dask's repetition of the time, removed on narrow terminals.
+#: Dask's repetition of the time.
 _DASKS_TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - ", re.ASCII)
 _COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_black")
 
@@ -70,9 +71,22 @@ def complete_hosts(
     "--tail", type=click.IntRange(min=1), metavar="N", help="Show only the newest N lines."
 )
 @click.option("--run", metavar="RUN", help="Id of an earlier run, or all.")
+@flag(
+    "--tasks",
+    help="Show only what tasks print, and warnings and errors: no line of the boot or of Dask.",
+)
 @flag("--follow", "-f", help="Follow new lines until the run ends, or Ctrl-C.")
 @flag("--json", "as_json", help="Print one JSON object per line.")
-def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **asked: Any) -> None:
+def logs(
+    name: str,
+    hosts: tuple[str, ...],
+    *,
+    follow: bool,
+    as_json: bool,
+    tasks: bool,
+    tail: int | None,
+    **asked: Any,
+) -> None:
     """Show the output of the hosts of the cluster NAME: boot, Dask and tasks. By default all hosts
     of the last run, oldest line first.
 
@@ -80,12 +94,27 @@ def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **as
     """
     if follow and (asked["until"] is not None or asked["run"] is not None):
         raise click.UsageError("--follow goes with neither --until nor --run")
-    lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, **asked)
+    # The newest of all lines may be none of tasks.
+    newest = None if tasks else tail
+    lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, tail=newest, **asked)
+    if tasks:
+        lines = filter(is_of_tasks, lines)
+        if tail is not None and not follow:
+            lines = iter(deque(lines, maxlen=tail))
     is_any = True
     with until_closed(sys.stdout):
         is_any = _show_json(lines) if as_json else _show(lines)
     if not is_any:
         message(f"{name}: no such lines")
+
+
+def is_of_tasks(line: LogLine) -> bool:
+    """Return whether a line is what a task prints, a warning or an error."""
+    from terradask._observe.logs.lines import is_at_least
+
+    if line.level is None:
+        return not line.text.startswith("cloud-init: ")
+    return is_at_least(line.level, "warning")
 
 
 def _show_json(lines: Iterable[LogLine]) -> bool:
@@ -116,9 +145,7 @@ def _show(lines: Iterable[LogLine]) -> bool:
 def format_line(line: LogLine, *, is_narrow: bool = False, in_colour: bool = False) -> str:
     """Return a line for a terminal or a file."""
     at = f"{line.at:%H:%M:%S}" if is_narrow else f"{line.at:%Y-%m-%dT%H:%M:%SZ}"
-    label, text = plain(line.label), line.plain_text
-    if is_narrow:
-        text = _DASKS_TIME.sub("", text)
+    label, text = plain(line.label), _DASKS_TIME.sub("", line.plain_text)
     if is_narrow and label != line.group:
         label = f"{line.group}/…{line.host[-_ID_CHARACTERS:]}"
     if in_colour:
