@@ -117,7 +117,12 @@ def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(
     for title, ((kind, *notes), cues_left, left) in stories.items():
         assert (kind, cues_left, left) == ("KeyboardInterrupt", 0, []), title
         assert notes == (
-            ["The deployment of cluster 'cut' was rolled back."] if title == "apply" else []
+            ["the deployment of cluster 'cut' was rolled back", "left: nothing of it"]
+            if title == "apply"
+            else [
+                "nothing of cluster 'cut' had been made or started",
+                "left: what there was before",
+            ]
         ), title
     # Nor does the process leave anything as it ends.
     assert _left(sim) == []
@@ -144,7 +149,10 @@ def test_second_ctrl_c_leaves_zero_and_a_sweep_finishes(
     done = _make(sim, tmp_path, [("twice", cues)])
     # Python ends itself by the signal, which shells show as 130.
     assert done.returncode == -signal.SIGINT, done.stderr
-    assert done.stderr.rstrip().splitlines()[-1].endswith("terradask destroy cut")
+    assert done.stderr.rstrip().splitlines()[-2:] == [
+        "interrupted: cluster 'cut' is rolled back only in part (interrupted)",
+        "  left: the rest of it. To remove it: terradask destroy cut",
+    ], done.stderr
     left = json.loads(done.stdout)[-1]
     assert any(line.endswith("clusters/cut/closing.json") for line in left)
     assert not any(line.startswith("instance") for line in left)
@@ -218,7 +226,7 @@ def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path:
     ended.send_signal(signal.SIGTERM)
     said += ended.communicate(timeout=PROCESS_SECONDS)[1]
     assert ended.returncode == 128 + signal.SIGTERM, said
-    assert "error: interrupted" in said
+    assert "\ninterrupted\n  to do: " in said
     assert "Traceback" not in said
     assert not (bare_sim.state_dir / "cdktf.out/stacks/network/imports.tf.json").exists()
 

@@ -41,7 +41,7 @@ def test_what_became_of_a_cluster_is_said_with_an_interrupt_or_an_error(
     monkeypatch.setattr(command.get_command(click.Context(command), "completion"), "callback", end)
     assert run(["completion", "bash"]) == 130
     said = capsys.readouterr().err
-    assert "error: interrupted\n  The deployment of cluster 'etl' was rolled back." in said
+    assert said.strip() == "interrupted: The deployment of cluster 'etl' was rolled back.", said
     assert run(["completion", "bash"]) == HostFailed.exit_code
     assert "The host failed.\n  The deployment of" in capsys.readouterr().err
 

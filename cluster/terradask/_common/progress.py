@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from terradask._common.once import OncePerCause
+from terradask.errors import TerraformCancelled
 
 logger = logging.getLogger("terradask")
 
@@ -34,6 +35,8 @@ class PhaseFinished:
     seconds: float
     #: Whether it ended with an error or an interruption.
     failed: bool = False
+    #: Whether it ended with an interruption.
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,19 @@ def phase(progress: Progress, name: str, subject: str) -> Iterator[None]:
     """Report the start and the end of a phase."""
     started = time.monotonic()
     progress(PhaseStarted(name, subject))
-    failed = True
+    failed = interrupted = False
     try:
         yield
-        failed = False
+    except BaseException as error:
+        failed, interrupted = True, is_interruption(error)
+        raise
     finally:
-        progress(PhaseFinished(name, subject, time.monotonic() - started, failed))
+        seconds = time.monotonic() - started
+        progress(PhaseFinished(name, subject, seconds, failed, interrupted))
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C, a signal to end, or a cancellation."""
+    return not isinstance(error, Exception) or isinstance(
+        error, InterruptedError | TerraformCancelled
+    )

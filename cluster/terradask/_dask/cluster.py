@@ -129,6 +129,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
                     loop=arguments.loop,
                     shutdown_on_close=bool(arguments.shutdown_on_close),
                 )
+                self._lifecycle.is_made = True
             except BaseException as error:
                 self._give_up(error)
                 raise
@@ -328,6 +329,11 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         """End adapting of a group of workers; its number stays as it is."""
         self._health.check()
         return self._begin(self._running.policies.stop, group)
+
+    def sync(self, *args: Any, **options: Any) -> Any:
+        """Run a coroutine on the cluster's loop, and wait for it unless called there."""
+        with self._lifecycle.interruptions_explained():
+            return super().sync(*args, **options)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Run a coroutine to its end; in asynchronous code return its task."""

@@ -101,7 +101,7 @@ class Launch:
             )
         if made.origin == "started" and run.run_id != made.deployment.started_run_id:
             # Another client was faster: the run is not this client's to stop.
-            made.origin = "attached"
+            made.origin, made.is_others = "attached", True
         return run
 
     def attach(

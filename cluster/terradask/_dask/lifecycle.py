@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
@@ -20,15 +20,17 @@ from distributed.core import Status
 from distributed.deploy.spec import SpecCluster
 
 from terradask._common.forked import left_to_parent
-from terradask._common.progress import Message, Progress, silent
+from terradask._common.progress import Message, Progress, is_interruption, silent
 from terradask._common.side_by_side import side_by_side
 from terradask._common.sigterm import termination_held
 from terradask._dask.health import Health
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
+from terradask._dask.rollback import note_untouched
 from terradask._dask.threads import Threads
 from terradask_host.documents import LifetimePolicy
 from terradask_modules.names import SCHEDULER_GROUP
+from terradask_modules.tracebacks import explain_interrupt
 
 
 def describe_left_running(provisioned: Provisioned) -> str:
@@ -101,6 +103,8 @@ class Lifecycle:
     _stops: bool = field(default=False, init=False)
     _is_ended: bool = field(default=False, init=False)
     _wait_for_clients: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
+    #: Whether its object is complete.
+    is_made: bool = field(default=False, init=False)
     #: Whether a ``with`` block closes it.
     is_in_block: bool = field(default=False, init=False)
     #: Returns the ownership that `_take_over` took.
@@ -195,6 +199,7 @@ class Lifecycle:
 
     async def _fail(self, error: BaseException, disconnect: Disconnect) -> None:
         self.health.status = Status.failed
+        self._note_state(error)
         try:
             try:
                 await disconnect()
@@ -210,12 +215,49 @@ class Lifecycle:
 
     def give_up(self, error: BaseException) -> None:
         """Roll back in the caller's thread, which receives Ctrl-C while the loop's thread waits."""
+        self._note_state(error)
         try:
             if self.provisioned is not None:
                 self.provisioner.roll_back_after(error)
         finally:
             self.health.status = Status.closed
             self.threads.shutdown()
+
+    @contextlib.contextmanager
+    def interruptions_explained(self) -> Iterator[None]:
+        """Add notes to a Ctrl-C during a call of an open cluster: what goes on, and what is left.
+
+        During its creation, the rollback adds them.
+        """
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            self._explain(error)
+            raise
+
+    def _explain(self, error: KeyboardInterrupt) -> None:
+        name, provisioned = self.health.name, self.provisioned
+        if provisioned is None or self._is_ended or not self.is_made:
+            return
+        until = "is closed or this program ends" if self.shutdown_on_close else "is stopped"
+        if self.health.status == Status.running:
+            explain_interrupt(
+                error, "nothing was taken back", f"cluster {name!r}, until it {until}"
+            )
+        elif self.health.status == Status.closing and not self.shutdown_on_close:
+            note_untouched(error, name)
+        elif self.health.status == Status.closing:
+            verb = "destroy" if self._destroys(provisioned) else "stop"
+            explain_interrupt(
+                error,
+                f"cluster {name!r} goes on ending, as long as this program runs",
+                f"what it has not ended by then. To end it: terradask {verb} {name}",
+            )
+
+    def _note_state(self, error: BaseException) -> None:
+        # Ending what was made may fail what waits for it: the first error counts.
+        if self.state_when_left == "closed":
+            self.state_when_left = "interrupted" if is_interruption(error) else "failed"
 
     # ---- leaving ---------------------------------------------------------------------------------
 
@@ -303,7 +345,7 @@ class Lifecycle:
     def _end(self, provisioned: Provisioned) -> None:
         """End the cluster, unless it was started again after this client's run."""
         deployment, run = provisioned.deployment, provisioned.attachment.run
-        destroys = provisioned.origin == "created" and not self._stops
+        destroys = self._destroys(provisioned)
         end: Callable[[], bool | None] = (
             partial(deployment.zero_run, run.run_id)
             if destroys
@@ -313,6 +355,9 @@ class Lifecycle:
         if destroys and ended:
             provisioned.workspace.destroy_cluster(deployment.name)
         self._is_ended = True
+
+    def _destroys(self, provisioned: Provisioned) -> bool:
+        return provisioned.origin == "created" and not self._stops
 
     def zero_at_exit(self) -> bool:
         """Begin to leave the cluster at process exit, and set its groups to zero if this object

@@ -15,7 +15,7 @@ from distributed.core import Status
 
 from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
-from terradask._common.progress import Message, ProgressEvent, Warned
+from terradask._common.progress import Message, ProgressEvent, Warned, is_interruption
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
 from terradask._dask.health import Health
@@ -86,8 +86,8 @@ class LiveCluster:
         """Close the widget at the end of the block, unless it is lasting; always after an error."""
         try:
             yield
-        except BaseException:
-            self.close("failed")
+        except BaseException as error:
+            self.close("interrupted" if is_interruption(error) else "failed")
             raise
         self._step = None
         if not self.is_lasting:

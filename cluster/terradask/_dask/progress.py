@@ -44,7 +44,8 @@ def describe(event: ProgressEvent) -> str | None:
     if isinstance(event, Warned):
         return f"warning: {event.text}"
     if isinstance(event, PhaseFinished) and event.failed:
-        return f"{event.subject}: {event.phase} failed"
+        ended = "interrupted" if event.interrupted else "failed"
+        return f"{event.subject}: {event.phase} {ended}"
     return None
 
 

@@ -39,7 +39,7 @@ from terradask._dask.decision import (
 from terradask._dask.ignored import warn_of_ignored
 from terradask._dask.launch import Launch, OnStatus, check_not_cancelled
 from terradask._dask.request import Request
-from terradask._dask.rollback import Made, Origin
+from terradask._dask.rollback import Made, Origin, note_not_begun
 from terradask._observe.store import STATE_LOCK
 from terradask.errors import (
     ClusterStopped,
@@ -194,6 +194,8 @@ class Provisioner:
         """
         if self._made is not None:
             self._made.roll_back_after(error, self._progress)
+        else:
+            note_not_begun(error, self._request.name)
 
     def _run(self) -> Provisioned:
         from terradask._workspace.workspace import Workspace
@@ -262,6 +264,7 @@ class Provisioner:
         if decision != "attach":
             attachment = launch.run()
         else:
+            made.is_others = True
             attachment = self._attach_to(found, launch, requested)
             groups = None if found.attachment is None else found.groups
         if made.origin == "created" and request.name in workspace.settings.clusters:
@@ -310,7 +313,7 @@ class Provisioner:
                 return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
             # The cluster belongs to another client: this one must not destroy it.
-            made.origin = "attached"
+            made.origin, made.is_others = "attached", True
             self._progress(Message(f"{deployment.name}: another client is deploying it; waiting"))
             if not wait_for_deployment(
                 deployment,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from terradask._clusters.deployment import Deployment
-from terradask._common.progress import Message, Progress, ProgressEvent
+from terradask._common.progress import Message, Progress, ProgressEvent, is_interruption
 from terradask.errors import ClusterNotFound
+from terradask_modules.tracebacks import explain_interrupt
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
@@ -29,9 +30,11 @@ class Made:
     deployment: Deployment
     origin: Origin = "attached"
     rolling_back: bool = False
+    #: Whether another client has made or started it.
+    is_others: bool = False
 
     def roll_back_after(self, error: BaseException, progress: Progress) -> None:
-        """Roll back after an error, and add a note to the error; later calls do nothing. The caller
+        """Roll back after an error, and add notes to the error; later calls do nothing. The caller
         raises that error, unless the rollback is interrupted.
 
         Raises `KeyboardInterrupt`, `SystemExit`.
@@ -39,6 +42,7 @@ class Made:
         origin, name = self.origin, self.deployment.name
         self.origin = "attached"
         if origin == "attached":
+            (note_untouched if self.is_others else note_not_begun)(error, name)
             return
         self.rolling_back = True
         try:
@@ -46,6 +50,7 @@ class Made:
         except BaseException as second:
             note_left_behind(error, name, origin, second)
             if isinstance(error, Exception) and not isinstance(second, Exception):
+                note_left_behind(second, name, origin, second)
                 raise second from error
         else:
             note_rolled_back(error, name, origin)
@@ -75,20 +80,46 @@ def roll_back(
 
 
 def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
-    """Add a note to an error: its resources were rolled back."""
-    error.add_note(
-        f"The {'deployment' if origin == 'created' else 'start'} of cluster {name!r} was "
-        "rolled back."
-    )
+    """Add notes to an error: its resources were rolled back."""
+    what = "deployment" if origin == "created" else "start"
+    if isinstance(error, KeyboardInterrupt):
+        left = "nothing of it" if origin == "created" else f"its deployment, stopped{_starts(name)}"
+        explain_interrupt(error, f"the {what} of cluster {name!r} was rolled back", left)
+    else:
+        error.add_note(f"The {what} of cluster {name!r} was rolled back.")
 
 
 def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
-    """Add a note to an error: the failed rollback, and the command that completes it."""
+    """Add notes to an error: the failed rollback, and the command that completes it."""
     verb = "destroy" if origin == "created" else "stop"
-    reason = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
-    error.add_note(
-        f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: terradask "
-        f"{verb} {name}"
+    reason = "interrupted" if is_interruption(why) else str(why)
+    if isinstance(error, KeyboardInterrupt):
+        explain_interrupt(
+            error,
+            f"cluster {name!r} is rolled back only in part ({reason})",
+            f"the rest of it. To remove it: terradask {verb} {name}",
+        )
+    else:
+        error.add_note(
+            f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: "
+            f"terradask {verb} {name}"
+        )
+
+
+def _starts(name: str) -> str:
+    return f". To start it: terradask start {name}"
+
+
+def note_untouched(error: BaseException, name: str) -> None:
+    """Add notes to a Ctrl-C: the cluster is another client's."""
+    left = f"cluster {name!r}, which runs on. To end it: terradask stop {name}"
+    explain_interrupt(error, "nothing was changed", left)
+
+
+def note_not_begun(error: BaseException, name: str) -> None:
+    """Add notes to a Ctrl-C: there was nothing to roll back."""
+    explain_interrupt(
+        error, f"nothing of cluster {name!r} had been made or started", "what there was before"
     )
 
 

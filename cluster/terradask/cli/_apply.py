@@ -70,11 +70,12 @@ def apply(what: tuple[str, ...], saved: Path | None, offer: str | None, start: b
     clusters: list[str] = []
     if current().yes:
         _refuse_unknown(workspace, stacks or ())
-    for plans, reports in _rounds(workspace, progress, folder, stacks):
-        _apply(workspace, progress, plans, reports)
-        applied += reports
-        kept = [plan.stack for plan in plans if not plan.destroy]
-        clusters += [stack for stack in kept if stack != NETWORK_STACK]
+    with interruption("run the same command again: it goes on where this one stopped"):
+        for plans, reports in _rounds(workspace, progress, folder, stacks):
+            _apply(workspace, progress, plans, reports)
+            applied += reports
+            kept = [plan.stack for plan in plans if not plan.destroy]
+            clusters += [stack for stack in kept if stack != NETWORK_STACK]
     started = _start(workspace, clusters) if start else {}
     documents = [{**report.as_dict(), **started.get(report.stack, {})} for report in applied]
     answer(documents[0] if len(documents) == 1 else {"stacks": documents})

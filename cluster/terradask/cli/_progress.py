@@ -39,8 +39,10 @@ class ProgressLines:
         match event:
             case PhaseStarted(phase, subject):
                 self._show_current(f"{subject}: {phase}")
-            case PhaseFinished(phase, subject, seconds, failed):
+            case PhaseFinished(phase, subject, seconds, failed, interrupted):
                 mark = styled("failed", fg="red") if failed else styled("done", fg="green")
+                if interrupted:
+                    mark = styled("interrupted", fg="yellow")
                 self._line(f"{subject}: {phase:<11} ", mark, f"  {seconds:5.1f} s")
             case ResourceChanged(subject, address, action, "failed"):
                 self._line(f"{subject}: {action} {address} ", styled("failed", fg="red"))

@@ -88,14 +88,26 @@ def _failed(invocation: Invocation, error: Exception) -> int:
 
 
 def _interrupted(invocation: Invocation, error: BaseException) -> int:
-    left = invocation.after_interrupt
     # click replaces the interrupt; the original's notes report about a rollback.
-    notes = [*_notes(error), *_notes(error.__cause__)]
-    document = {"error": "Interrupted", "problem": "\n".join(["interrupted", *notes])}
-    todo = [f"  to do: {left}"] if left else []
+    notes = [note for each in (error, error.__cause__) for note in getattr(each, "__notes__", ())]
+    what, *left = notes or [error.problem if isinstance(error, Explained) else ""]
+    advice = invocation.after_interrupt or getattr(error, "advice", None)
+    if left:
+        # They have the command already.
+        advice = None
+    problem = f"interrupted: {what}" if what else "interrupted"
+    todo = [f"  to do: {advice}"] if advice else []
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        _report(invocation, {**document, "advice": left}, "\n".join(["interrupted", *notes, *todo]))
+        if invocation.as_json:
+            text = "\n".join([problem, *left])
+            document = {"error": "Interrupted", "problem": text, "advice": advice}
+            click.echo(json.dumps(document), err=True)
+        else:
+            lines = [*(f"  {note}" for note in left), *todo]
+            message(
+                styled("interrupted", fg="yellow", bold=True), "\n".join([problem[11:], *lines])
+            )
     finally:
         signal.signal(signal.SIGINT, before)
     return 128 + invocation.ended_by

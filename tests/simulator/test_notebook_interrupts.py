@@ -1,0 +1,101 @@
+"""Jupyter's stop button while a cluster is made, attached to and closed: the cell shows two lines,
+and the next command goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from terradask_simulator import Simulator
+
+from ..command import in_this_process
+from ..kernel import Kernel, Shown, kernel
+from ..left_over import leftovers
+
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
+
+NAME = "halted"
+#: Prints the progress, by which the test interrupts.
+BEGIN = f"""\
+from terradask import Cluster
+def show(event):
+    parts = [getattr(event, name) for name in ("phase", "state") if hasattr(event, name)]
+    print("event", type(event).__name__, *parts, flush=True)
+def make(**options):
+    return Cluster({NAME!r}, n_workers=1, wait_for_workers=True, progress=show, **options)
+"""
+
+
+@pytest.fixture
+def notebook(sim: Simulator, tmp_path: Path) -> Iterator[Kernel]:
+    try:
+        with kernel(tmp_path, sim.environ) as running:
+            running.run(BEGIN)
+            yield running
+    finally:
+        in_this_process("destroy", NAME, "--yes", environ=sim.environ, folder=tmp_path)
+
+
+def interrupted(notebook: Kernel, code: str, *cues: str) -> Shown:
+    """Run a cell, and interrupt it at each of these lines of its progress."""
+    cell = notebook.begin(code)
+    for cue in cues:
+        notebook.printed_until(cell, f"event {cue}")
+        notebook.interrupt()
+    return notebook.ended(cell)
+
+
+def last_view(shown: Shown) -> str:
+    views = [
+        content["data"]["text/html"]
+        for kind, content in shown.messages
+        if kind in {"display_data", "update_display_data"}
+    ]
+    return str(views[-1])
+
+
+def test_a_cell_that_makes_a_cluster(notebook: Kernel, sim: Simulator) -> None:
+    early = interrupted(notebook, "make()", "PhaseStarted plan")
+    assert early.error.splitlines() == [
+        f"interrupted: nothing of cluster {NAME!r} had been made or started",
+        "  left: what there was before",
+    ]
+    made = interrupted(notebook, "make()", "ResourceChanged started")
+    assert made.error.splitlines() == [
+        f"interrupted: the deployment of cluster {NAME!r} was rolled back",
+        "  left: nothing of it",
+    ]
+    for shown in (early, made):
+        assert "interrupted" in last_view(shown)
+        assert "failed" not in shown.printed + last_view(shown)
+    with sim.applied():
+        assert leftovers("default", cluster=NAME) == []
+
+    twice = interrupted(notebook, "make()", "PhaseFinished start", "PhaseStarted destroy")
+    assert twice.error.splitlines() == [
+        f"interrupted: cluster {NAME!r} is rolled back only in part (interrupted)",
+        f"  left: the rest of it. To remove it: terradask destroy {NAME}",
+    ]
+    # The next use of the name finishes that.
+    cluster = notebook.run("cluster = make()")
+    assert not cluster.error
+
+    attaching = interrupted(notebook, "make(create=False)", "PhaseStarted attach")
+    assert attaching.error.splitlines()[0] == "interrupted: nothing was changed"
+    waiting = interrupted(
+        notebook,
+        "print('event waits', flush=True); cluster.wait_for_workers(150)",
+        "waits",
+    )
+    assert waiting.error.splitlines() == [
+        "interrupted: nothing was taken back",
+        f"  left: cluster {NAME!r}, until it is closed or this program ends",
+    ]
+    closing = interrupted(notebook, "print('event ends', flush=True); cluster.close()", "ends")
+    assert closing.error.splitlines() == [
+        f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
+        f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
+    ]

@@ -1,0 +1,253 @@
+"""A Ctrl-C shows two lines: what was taken back, and what is left, with the command for it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import click
+import pytest
+from distributed.core import Status
+
+from terradask._common.progress import PhaseFinished, ProgressEvent, phase, silent
+from terradask._dask.lifecycle import Lifecycle
+from terradask._dask.live import LiveCluster
+from terradask._dask.rollback import Made, Origin, note_not_begun
+from terradask.cli import command, run
+from terradask.errors import NoCapacity, TerraformCancelled
+from terradask_modules.tracebacks import explain_interrupt, short_text
+
+
+class Etl:
+    """A deployment and its workspace, whose ending fails with an error, if one is given."""
+
+    name = "etl"
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.groups = SimpleNamespace(zero=lambda: None)
+
+    def with_progress(self, _progress: object) -> Etl:
+        return self
+
+    def stop(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def destroy_cluster(self, _name: str) -> None:
+        self.stop()
+
+    def mark_closing(self) -> None:
+        pass
+
+
+def rolled_back(
+    error: BaseException, origin: Origin, second: BaseException | None = None, **fields: Any
+) -> str:
+    etl = cast("Any", Etl(second))
+    made = Made(etl, etl, origin, **fields)
+    made.roll_back_after(error, silent)
+    # Later calls change nothing.
+    made.roll_back_after(error, silent)
+    return short_text(type(error), error, error.__traceback__) or ""
+
+
+@pytest.mark.parametrize(
+    ("origin", "fields", "lines"),
+    [
+        (
+            "created",
+            {},
+            ["the deployment of cluster 'etl' was rolled back", "left: nothing of it"],
+        ),
+        (
+            "started",
+            {},
+            [
+                "the start of cluster 'etl' was rolled back",
+                "left: its deployment, stopped. To start it: terradask start etl",
+            ],
+        ),
+        (
+            "attached",
+            {},
+            [
+                "nothing of cluster 'etl' had been made or started",
+                "left: what there was before",
+            ],
+        ),
+        (
+            "attached",
+            {"is_others": True},
+            [
+                "nothing was changed",
+                "left: cluster 'etl', which runs on. To end it: terradask stop etl",
+            ],
+        ),
+    ],
+)
+def test_a_creation_shows_what_was_taken_back_and_what_is_left(
+    origin: Origin, fields: dict[str, Any], lines: list[str]
+) -> None:
+    shown = rolled_back(KeyboardInterrupt(), origin, **fields)
+    assert shown == "interrupted: {}\n  {}\n".format(*lines)
+
+
+@pytest.mark.parametrize(("origin", "verb"), [("created", "destroy"), ("started", "stop")])
+def test_a_second_ctrl_c_names_the_command(origin: Origin, verb: str) -> None:
+    shown = rolled_back(KeyboardInterrupt(), origin, KeyboardInterrupt())
+    assert shown == (
+        "interrupted: cluster 'etl' is rolled back only in part (interrupted)\n"
+        f"  left: the rest of it. To remove it: terradask {verb} etl\n"
+    )
+
+
+def test_a_ctrl_c_during_a_rollback_keeps_the_first_error() -> None:
+    first, second = NoCapacity("no machines"), KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rolled_back(first, "created", second)
+    assert (short_text(KeyboardInterrupt, caught.value, None) or "").splitlines() == [
+        "interrupted: cluster 'etl' is rolled back only in part (interrupted)",
+        "  left: the rest of it. To remove it: terradask destroy etl",
+        "  before that: NoCapacity: no machines",
+    ]
+
+
+def explained(status: Status, **fields: Any) -> str:
+    lifecycle = Lifecycle.__new__(Lifecycle)
+    values = {
+        "health": SimpleNamespace(name="etl", status=status),
+        "provisioned": SimpleNamespace(origin="created"),
+        "shutdown_on_close": True,
+        "is_made": True,
+        "_stops": False,
+        "_is_ended": False,
+        **fields,
+    }
+    for name, value in values.items():
+        setattr(lifecycle, name, value)
+    with pytest.raises(KeyboardInterrupt) as caught, lifecycle.interruptions_explained():
+        raise KeyboardInterrupt
+    return short_text(KeyboardInterrupt, caught.value, None) or ""
+
+
+def test_calls_of_an_open_cluster_show_what_goes_on() -> None:
+    assert explained(Status.running) == (
+        "interrupted: nothing was taken back\n"
+        "  left: cluster 'etl', until it is closed or this program ends\n"
+    )
+    assert "until it is stopped" in explained(Status.running, shutdown_on_close=False)
+    ending = explained(Status.closing)
+    assert "cluster 'etl' goes on ending" in ending
+    assert ending.endswith("To end it: terradask destroy etl\n")
+    assert explained(Status.closing, _stops=True).endswith("terradask stop etl\n")
+    assert "nothing was changed" in explained(Status.closing, shutdown_on_close=False)
+    # The rollback explains these, and Python the others.
+    assert explained(Status.running, is_made=False) == ""
+    assert explained(Status.closing, _is_ended=True) == ""
+
+
+def test_an_explained_ctrl_c_pickles() -> None:
+    error = KeyboardInterrupt()
+    note_not_begun(error, "etl")
+    again = pickle.loads(pickle.dumps(error))
+    assert short_text(KeyboardInterrupt, again, None) == short_text(KeyboardInterrupt, error, None)
+
+
+def test_other_errors_get_no_explanation() -> None:
+    error = SystemExit(143)
+    explain_interrupt(error, "a", "b")
+    assert short_text(SystemExit, error, None) is None
+
+
+def test_a_script_ends_by_the_signal_with_two_lines() -> None:
+    program = (
+        "import terradask\nfrom terradask_modules.tracebacks import explain_interrupt\n"
+        "error = KeyboardInterrupt()\nexplain_interrupt(error, 'a\\x1b[2J', 'b')\nraise error"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == "interrupted: a\N{REPLACEMENT CHARACTER}[2J\n  left: b\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_interrupted"),
+    [
+        (KeyboardInterrupt(), True),
+        (SystemExit(143), True),
+        (InterruptedError("cancelled"), True),
+        (TerraformCancelled("cancelled"), True),
+        (NoCapacity("none"), False),
+    ],
+)
+def test_interrupted_is_not_failed(error: BaseException, *, is_interrupted: bool) -> None:
+    events: list[ProgressEvent] = []
+    with pytest.raises(type(error)), phase(events.append, "plan", "etl"):
+        raise error
+    ended = events[-1]
+    assert isinstance(ended, PhaseFinished)
+    assert (ended.failed, ended.interrupted) == (True, is_interrupted)
+    states: list[str] = []
+    widget = SimpleNamespace(update=lambda view: states.append(view.state))
+    live = LiveCluster("etl", cast("Any", widget), cast("Any", None), cast("Any", None), True)
+    with pytest.raises(type(error)), live.drawn_during_creation():
+        raise error
+    assert states == ["interrupted" if is_interrupted else "failed"]
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    found = command.get_command(click.Context(command), "completion")
+    monkeypatch.setattr(found, "callback", lambda **_: act())
+
+
+def test_the_command_line_shows_the_same_two_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> None:
+        error = KeyboardInterrupt()
+        note_not_begun(error, "etl")
+        raise error
+
+    interrupting(monkeypatch, act)
+    assert run(["completion", "bash"]) == 130
+    assert capsys.readouterr().err.strip().splitlines() == [
+        "interrupted: nothing of cluster 'etl' had been made or started",
+        "  left: what there was before",
+    ]
+
+
+def test_a_cancelled_terraform_is_interrupted_with_its_advice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> None:
+        raise TerraformCancelled("apply has stopped cleanly", advice="run it again")
+
+    interrupting(monkeypatch, act)
+    assert run(["completion", "bash"]) == 130
+    shown = capsys.readouterr().err
+    assert shown == "interrupted: apply has stopped cleanly\n  to do: run it again\n"
+
+
+def test_json_has_both(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def act() -> None:
+        error = KeyboardInterrupt()
+        explain_interrupt(error, "a", "b")
+        raise error
+
+    found = command.get_command(click.Context(command), "list")
+    monkeypatch.setattr(found, "callback", lambda **_: act())
+    assert run(["list", "--json"]) == 130
+    document = json.loads(capsys.readouterr().err.strip().splitlines()[-1])
+    assert document == {
+        "error": "Interrupted",
+        "problem": "interrupted: a\nleft: b",
+        "advice": None,
+    }
