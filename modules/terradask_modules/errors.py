@@ -72,10 +72,6 @@ class TerradaskError(Exception):
         """Rebuild from the fields: exceptions pickle only their positional arguments."""
         return _rebuild, (type(self), self.args, self.__dict__)
 
-    def add_note(self, note: str, /) -> None:
-        """Add a note, without its control characters."""
-        super().add_note(plain(note))
-
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython shows: the text, and the user's lines."""
         return render_in_ipython(self)

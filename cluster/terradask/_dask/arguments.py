@@ -325,7 +325,7 @@ class ClusterArguments:
     Methods
     -------
     Run work
-        `get_client`, `run_command`, `map_commands`, `job`, `show_task_output`, `sync`
+        `get_client`, `run_command`, `map_commands`, `job`, `show_task_output`
     Scale
         `scale`, `adapt`, `stop_adapting`, `wait_for_workers`, `scale_up`, `scale_down`,
         `recommendations`, `workers_to_close`

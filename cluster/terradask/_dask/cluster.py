@@ -262,7 +262,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         """Leave the cluster, and end it if `shutdown_on_close` is True."""
         if is_shutdown_of_client():
             self._lifecycle.shutdown()
-        with termination_held():
+        with termination_held(), self._lifecycle.interruptions_explained():
             return super().close(timeout)
 
     @documented_by(Lifecycle.shutdown)
@@ -330,14 +330,14 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         self._health.check()
         return self._begin(self._running.policies.stop, group)
 
-    def sync(self, *args: Any, **options: Any) -> Any:
-        """Run a coroutine on the cluster's loop, and wait for it unless called there."""
+    def _wait(self, *args: Any, **options: Any) -> Any:
+        """Run a coroutine as `sync` does; a Ctrl-C gets notes of what is left."""
         with self._lifecycle.interruptions_explained():
-            return super().sync(*args, **options)
+            return self.sync(*args, **options)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Run a coroutine to its end; in asynchronous code return its task."""
-        return asyncio.ensure_future(work(*args)) if self.asynchronous else self.sync(work, *args)
+        return asyncio.ensure_future(work(*args)) if self.asynchronous else self._wait(work, *args)
 
     def _submit_job(self, request: SubmitJob) -> Job:
         self._health.check()
@@ -345,7 +345,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         async def submit() -> Job:
             return self.job(await self._running.jobs.submit(request))
 
-        job: Job = self.sync(submit)
+        job: Job = self._wait(submit)
         return job
 
     def job(self, job: str) -> Job:
@@ -357,7 +357,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
             Id of the job, as `Job.id` has it. ``Deployment.job_ids`` lists the recorded ones.
         """
         return Job(
-            job, self._running.jobs, self._health, self.sync, lambda: bool(self.asynchronous)
+            job, self._running.jobs, self._health, self._wait, lambda: bool(self.asynchronous)
         )
 
     # ---- state, logs and reprs -------------------------------------------------------------------

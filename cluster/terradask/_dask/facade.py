@@ -73,7 +73,7 @@ def passed_on(
         if reads:
             return self._read(partial(getattr(find(self), name), *args, **kwargs))
         self._health.check()
-        return self.sync(getattr(find(self), name), *args, **kwargs)
+        return self._wait(getattr(find(self), name), *args, **kwargs)
 
     pass_on.__signature__ = shown.replace(return_annotation="Any")  # type: ignore[attr-defined]
     pass_on.__name__, pass_on.__doc__ = name, method.__doc__

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from terradask._clusters.deployment import Deployment
 from terradask._common.progress import Message, Progress, ProgressEvent, is_interruption
 from terradask.errors import ClusterNotFound
-from terradask_modules.tracebacks import explain_interrupt
+from terradask_modules.tracebacks import explain_interrupt, plain
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
@@ -92,7 +92,7 @@ def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
 def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
     """Add notes to an error: the failed rollback, and the command that completes it."""
     verb = "destroy" if origin == "created" else "stop"
-    reason = "interrupted" if is_interruption(why) else str(why)
+    reason = "interrupted" if is_interruption(why) else plain(str(why))
     if isinstance(error, KeyboardInterrupt):
         explain_interrupt(
             error,
