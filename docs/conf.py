@@ -51,6 +51,8 @@ _PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*'
     r'<img src="([^"]+)"([^>]*?)/?>\s*</picture>'
 )
+#: A page's own picture, as Sphinx copies it.
+_IMAGE = re.compile(r'<img ([^>]*?)src="((?:\.\./)*)_images/([^"]+)\.(png|svg)"([^>]*?)/?>')
 
 
 def setup(app: Sphinx) -> None:
@@ -74,9 +76,27 @@ def _follow_theme(
 ) -> None:
     """Let pictures follow the site's own switch of light and dark."""
     if isinstance(body := context.get("body"), str):
-        context["body"] = _PICTURE.sub(
-            r'<img class="only-dark" src="\1"\3><img class="only-light" src="\2"\3>', body
+        context["body"] = with_dark_twins(body, _ROOT / "docs/images")
+
+
+def with_dark_twins(body: str, images: Path) -> str:
+    """Return a page with two of each picture that has a dark twin; the theme hides one."""
+
+    def both(match: re.Match[str]) -> str:
+        before, up, name, suffix, after = match.groups()
+        if not (images / f"{name}-dark.{suffix}").exists():
+            return match[0]
+        dark = f"{up}docs/images/{name}-dark.{suffix}"
+        light = f"{up}_images/{name}.{suffix}"
+        return "".join(
+            f'<img class="only-{theme}" {before}src="{source}"{after}>'
+            for theme, source in (("dark", dark), ("light", light))
         )
+
+    body = _PICTURE.sub(
+        r'<img class="only-dark" src="\1"\3><img class="only-light" src="\2"\3>', body
+    )
+    return _IMAGE.sub(both, body)
 
 
 def _add_files(app: Sphinx, error: Exception | None) -> None:

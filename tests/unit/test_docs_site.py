@@ -17,6 +17,7 @@ import pytest
 
 from .. import browser as chromium
 from ..browser import NEEDS_CHROMIUM
+from .public_surface import docs_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,6 +133,19 @@ def test_the_landing_page_has_three_ways_in(site: Path) -> None:
         "dark",
         "light",
     ]
+
+
+def test_a_picture_with_a_dark_twin_follows_the_theme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    (tmp_path / "view-dark.png").touch()
+    one, two = (f'<img alt="A" src="../_images/{name}.png" />' for name in ("view", "other"))
+    pictures = docs_page("conf").with_dark_twins(one + two, tmp_path)
+    assert pictures == (
+        '<img class="only-dark" alt="A" src="../docs/images/view-dark.png" >'
+        f'<img class="only-light" alt="A" src="../_images/view.png" >{two}'
+    )
 
 
 @pytest.mark.life
