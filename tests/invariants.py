@@ -32,10 +32,8 @@ __all__ = [
 _MOMENT_SECONDS = 1.0
 
 #: Every host's instance carries these from its birth on.
-TAGS = (
-    "terradask:workspace",
-    "terradask:cluster",
-    "terradask:role",
+CLUSTER_TAGS = ("terradask:workspace", "terradask:cluster", "terradask:role")
+RUN_TAGS = (
     "terradask:run:id",
     "terradask:run:owner",
     "terradask:run:python",
@@ -127,13 +125,20 @@ def over_scaled(simulator: Simulator, cluster: str, *, at_most: int) -> list[str
 
 
 def born_without_tags(simulator: Simulator, cluster: str) -> list[str]:
-    """I3: every instance of a cluster names its cluster and its run from its birth on."""
+    """I3: every instance of a cluster names its cluster and its run from its birth on; one that
+    was prepared before the first run names none.
+    """
     return [
         f"{one} was born without {tag}"
         for one, told in _instances(simulator, cluster)
-        for tag in TAGS
+        for tag in (*CLUSTER_TAGS, *_run_tags(told))
         if not told["tags"].get(tag, "").strip()
     ]
+
+
+def _run_tags(told: Mapping[str, Any]) -> tuple[str, ...]:
+    was_prepared = told["joined_group"] != told["born"]
+    return () if was_prepared and not told["tags"].keys() & set(RUN_TAGS) else RUN_TAGS
 
 
 def outlived(simulator: Simulator, cluster: str, *, seconds: float) -> list[str]:

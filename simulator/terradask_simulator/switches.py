@@ -266,7 +266,7 @@ class Switches:
 
     def hollow_hosts(self, on: bool = True) -> Switched:
         """Simulate workers' instances from now on: Dask workers that join as their instances, a
-        hundred in a process.
+        hundred in a process. Groups with a warm pool get machines.
 
         Parameters
         ----------

@@ -113,7 +113,10 @@ class DrawnFaults:
         return {
             one
             for one, row in told.items()
-            if row["ended"] is None and tags.items() <= row["tags"].items()
+            if row["ended"] is None
+            # Prepared ones are no members.
+            and row["joined_group"] is not None
+            and tags.items() <= row["tags"].items()
         }
 
     def scheduler_id(self) -> str:

@@ -57,6 +57,8 @@ class Soak:
         Whether nothing happens that takes long to recover from.
     spot
         Whether workers are on spot, with fallback.
+    standby
+        Number of hosts on demand that are kept prepared.
     """
 
     simulator: Simulator
@@ -65,6 +67,7 @@ class Soak:
     folder: Path
     gentle: bool = False
     spot: bool = False
+    standby: int = 0
     cluster: Any = None
     target: int = 2
     witness: Witness = field(default_factory=Witness)
@@ -84,6 +87,7 @@ class Soak:
             self.name,
             n_workers=self.target,
             max_workers=MOST,
+            standby=self.standby,
             spot_policy="spot_with_fallback" if self.spot else "on-demand",
             wait_for_workers=True,
             shutdown_on_close=False,
@@ -92,6 +96,13 @@ class Soak:
         )
         self.client = Client(self.cluster, set_as_default=False)
         return self
+
+    def prepared(self) -> list[str]:
+        """Return the states of prepared hosts at AWS."""
+        found = self.simulator.client("autoscaling").describe_warm_pool(
+            AutoScalingGroupName=f"terradask-default-{self.name}-workers"
+        )
+        return [one["LifecycleState"] for one in found["Instances"]]
 
     def __exit__(self, *_: object) -> None:
         self._leave()

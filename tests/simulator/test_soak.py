@@ -26,25 +26,32 @@ STEPS = int(os.environ.pop("TERRADASK_SOAK_STEPS", "120"))
 #: With a client, and then without one.
 STEPS_EACH = 10
 
+#: For hosts that are whole, as those beside prepared ones.
+WHOLE_JOIN_SECONDS = 40.0
 #: From a launch to the end of a host that never joined, on a machine that is busy.
-UNJOINED_SECONDS = TIMING["join_seconds"] + 20.0
+MORE_SECONDS = 20.0
 
 
 def test_an_hour(sim: Simulator, sim_environ: dict[str, str], tmp_path: Path) -> None:
+    draws = drawn("an hour")
+    standby = draws.randint(0, 2)
+    join_seconds = WHOLE_JOIN_SECONDS if standby else TIMING["join_seconds"]
     with (
         sim.hollow_hosts(),
-        sim.time_hosts(**TIMING),
+        sim.time_hosts(**{**TIMING, "join_seconds": join_seconds}),
         sim.linger_terminating(30),
         sim.delay_launches(0.1),
-        Soak(sim, "soak", drawn("an hour"), tmp_path, spot=True) as soak,
+        Soak(sim, "soak", draws, tmp_path, spot=True, standby=standby) as soak,
     ):
         while len(soak.said) < STEPS:
             soak.live(STEPS_EACH)
             soak.live_alone(STEPS_EACH)
         assert invariants.state_in_disorder(sim, Workspace.load().bucket, "soak") == []
         soak.hear()
+        eventually(lambda: soak.prepared() == ["Warmed:Stopped"] * standby, seconds=60)
         ending = time.time()
     assert soak.checked
+    print(f"with {standby} prepared")
     print(f"attached for {soak.attached_seconds:.0f} s, alone for {soak.alone_seconds:.0f} s")
     assert invariants.left_behind(sim, "soak") == []
     assert invariants.over_scaled(sim, "soak", at_most=MOST) == []
@@ -54,7 +61,8 @@ def test_an_hour(sim: Simulator, sim_environ: dict[str, str], tmp_path: Path) ->
         invariants.removed_unretired(sim, "soak", soak.witness, lost=soak.faults.lost, until=ending)
         == []
     )
-    assert invariants.unjoined(sim, "soak", soak.witness.joined, seconds=UNJOINED_SECONDS) == []
+    seconds = join_seconds + MORE_SECONDS
+    assert invariants.unjoined(sim, "soak", soak.witness.joined, seconds=seconds) == []
 
 
 def test_a_full_disk_and_a_broken_environment(sim: Simulator, sim_environ: dict[str, str]) -> None:

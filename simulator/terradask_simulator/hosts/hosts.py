@@ -93,6 +93,8 @@ class Hosts:
         wanted = (
             bool(self._faults.simulated_workers.on)
             and instance.tags.get("terradask:role") == "worker"
+            # What prepares hosts is the host program.
+            and "terradask:warm-pool" not in instance.tags
         )
         return instance.instance_id in self._simulated or (new and wanted)
 
