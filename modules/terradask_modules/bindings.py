@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from terradask_modules.errors import SetupError
-from terradask_modules.forked_node import leave_node_to_parent
+from terradask_modules.forked_node import leave_node_to_parent, replace_early_node
 from terradask_modules.frameworks import Framework, installed_framework, lacking
 from terradask_modules.programs import find_program
 
@@ -81,7 +81,10 @@ def use_node() -> None:
 
 
 def start_node() -> None:
-    """Start jsii's node, if it isn't running, with modules loaded on first use."""
+    """Start jsii's node with modules loaded on first use, also in place of one that an app's own
+    ``import cdktf`` has started.
+    """
+    replace_early_node(_loading_lazily)
     with _loading_lazily():
         importlib.import_module("constructs")
 

@@ -1,4 +1,5 @@
-"""Separates a forked process from its parent's node, which jsii started; it starts its own.
+"""Replaces the node that jsii started, in a forked process by an own one, and before any object was
+made by one that loads lazily.
 
 jsii ends node at the exit of a process. In a child that would end the parent's node, and wait for a
 thread that only the parent has; and a child's requests would use the parent's pipe.
@@ -35,6 +36,22 @@ def leave_node_to_parent(starting: Callable[[], AbstractContextManager[None]]) -
     kernel.provider = own()
 
 
+def replace_early_node(starting: Callable[[], AbstractContextManager[None]]) -> None:
+    """Replace a node that the framework's own import has started without `starting`, unless it has
+    objects already.
+    """
+    references = sys.modules.get("jsii._reference_map")
+    if references is None or not references._assembly_to_module or references._refs._refs:
+        return
+    kernel: Any = sys.modules["jsii._runtime"].kernel
+    if isinstance(kernel.provider, _OwnNode):
+        return
+    node = kernel.provider._process
+    kernel.provider = _provider_class(references._assembly_to_module, starting)()
+    atexit.unregister(node.stop)
+    node.stop()
+
+
 def _leave(node: Any) -> None:
     """Prevent this object from ending or awaiting node, and from deleting its files."""
     _OF_PARENT.append(node)
@@ -54,7 +71,7 @@ def _leave(node: Any) -> None:
 
 
 class _OwnNode:
-    """Marker class of a child's own provider, in contrast to jsii's."""
+    """Marker class of an own provider, in contrast to jsii's."""
 
     @property
     def has_node(self) -> bool:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 COUNTER = """
 const { appendFileSync } = require("node:fs");
 process.on("exit", () => {
@@ -28,12 +30,14 @@ print(os.environ["NODE_OPTIONS"])
 """
 
 
-def loaded_for_a_vpc(python: Path, folder: Path, environ: Mapping[str, str]) -> int:
+def loaded_for_a_vpc(
+    python: Path, folder: Path, environ: Mapping[str, str], script: str = SYNTHESIS
+) -> int:
     """Synthesise a VPC in a Python; return how many modules of the bindings Node loaded."""
     (folder / "counter.js").write_text(COUNTER)
     options = "--require ./counter.js"
     done = subprocess.run(
-        [python, "-c", SYNTHESIS],
+        [python, "-c", script],
         cwd=folder,
         env={**os.environ, **environ, "NODE_OPTIONS": options},
         capture_output=True,
@@ -74,3 +78,29 @@ def test_node_outlives_what_interrupts_its_process_group(tmp_path: Path) -> None
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "out/stacks/one/cdk.tf.json").is_file()
+
+
+EARLY = """
+import os
+import cdktf
+from terradask_modules.aws import AwsProvider, Vpc
+app = cdktf.App(outdir="out")
+one = cdktf.TerraformStack(app, "one")
+AwsProvider(one, "aws", region="us-east-1")
+Vpc(one, "vpc", cidr_block="10.0.0.0/16")
+app.synth()
+print(os.environ["NODE_OPTIONS"])
+"""
+
+
+def test_an_app_that_imports_cdktf_first_loads_as_few(tmp_path: Path) -> None:
+    found = loaded_for_a_vpc(Path(sys.executable), tmp_path, {}, EARLY)
+    assert 2 <= found < 50
+
+
+@pytest.mark.life
+def test_an_app_that_has_made_objects_already_keeps_its_node(tmp_path: Path) -> None:
+    made = EARLY.replace("import cdktf\n", "import cdktf\napp = cdktf.App(outdir='out')\n", 1)
+    script = made.replace('app = cdktf.App(outdir="out")\n', "", 1)
+    assert script.count("cdktf.App") == 1
+    assert loaded_for_a_vpc(Path(sys.executable), tmp_path, {}, script) > 1000
