@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 
 from terradask_simulator import Simulator
 
@@ -346,3 +347,65 @@ def test_a_sealed_plan_opens_with_its_key_alone(github: Pipeline) -> None:
     github.environ["PLAN_KEY"] = base64.b64encode(bytes(32)).decode()
     assert "another key" in github.run("ci/apply.sh", code=2)
     assert not (github.folder / "plan").exists()
+
+
+def test_atlantis_shows_why_nothing_could_be_planned(tmp_path: Path) -> None:
+    """Without credentials, and with a terradask that only fails."""
+    pipeline = _pipeline("atlantis", tmp_path / "repository", {"PLANFILE": str(tmp_path / "p")})
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "terradask").write_text("#!/bin/sh\necho 'no credentials' >&2\nexit 3\n")
+    (programs / "terradask").chmod(0o755)
+    pipeline.environ["PATH"] = f"{programs}{os.pathsep}{pipeline.environ['PATH']}"
+    assert "no credentials" in pipeline.run("ci/plan.sh", code=3)
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.life
+def test_atlantis_plans_into_its_file_and_applies_exactly_that(
+    sim: Simulator,
+    quick_provider: QuickProvider,
+    policies: dict[str, list[dict[str, Any]]],
+    tmp_path: Path,
+) -> None:
+    # Where Atlantis looks for plans: beside the repository's files.
+    folder = tmp_path / "repository"
+    plan_file = folder / "terradask-default.tfplan"
+    server = _pipeline(
+        "atlantis",
+        folder,
+        {"PLANFILE": str(plan_file), "TERRADASK_NETWORK__ZONES": "null"},
+    )
+    server.environ = {**sim.environ_of("atlantis", *policies["ongoing"]), **server.environ}
+    quick_provider.lock(folder)
+    settings = folder / "terradask.toml"
+    reviewed = settings.read_text().replace("[clusters.etl]", "[clusters.atlantis]")
+    settings.write_text(reviewed)
+    (folder / "terradask.lock.json").write_text("{}")
+    commands = {
+        stage: found["steps"][0]["run"]["command"]
+        for stage, found in yaml.safe_load((folder / "repos.yaml").read_text())["workflows"][
+            "terradask"
+        ].items()
+    }
+    try:
+        shown = server.run("sh", "-c", commands["plan"])
+        assert shown.startswith("<!-- terradask plan default ")
+        assert "4 to create" in shown
+        assert plan_file.stat().st_mode & 0o077 == 0
+        # Atlantis takes every such file for a plan.
+        assert [path for path in folder.rglob("*.tfplan") if ".git" not in path.parts] == [
+            plan_file
+        ]
+
+        settings.write_text(reviewed.replace("max_workers = 20", "max_workers = 30"))
+        assert "refused: something has changed" in server.run("sh", "-c", commands["apply"], code=5)
+        assert not plan_file.exists()
+
+        settings.write_text(reviewed)
+        server.run("sh", "-c", commands["plan"])
+        assert "atlantis: deployed" in server.run("sh", "-c", commands["apply"])
+        assert not plan_file.exists()
+        assert "no changes" in server.run("sh", "-c", commands["plan"])
+    finally:
+        server.run("terradask", "destroy", "atlantis", "--yes")

@@ -165,6 +165,7 @@ def test_dictionary_is_stable_json_of_a_known_format(changed: PlanSummary):
         "dangers",
         "changes",
         "drift",
+        "drift_dangers",
         "outputs",
     ]
     assert data["counts"] == {"create": 0, "update": 3, "replace": 2, "delete": 1, "imports": 0}

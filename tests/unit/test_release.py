@@ -21,6 +21,7 @@ PLACES = (
     "pyproject.toml",
     "conda/recipe.yaml",
     "examples/github-actions/requirements.in",
+    "examples/atlantis/requirements.in",
     "examples/gitlab/requirements.in",
 )
 

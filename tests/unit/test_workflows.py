@@ -272,3 +272,40 @@ def test_no_variable_of_the_pipelines_looks_like_a_setting() -> None:
     for path in [*GITHUB.rglob("*"), *GITLAB.rglob("*")]:
         if path.is_file() and path.suffix in (".yml", ".sh", ".py"):
             assert "TERRADASK_" not in path.read_text(), path
+
+
+ATLANTIS = EXAMPLES / "atlantis"
+
+
+def test_atlantis_runs_the_two_scripts_and_leaves_pull_requests_no_choice() -> None:
+    server = _load(ATLANTIS / "repos.yaml")
+    assert set(server) == {"repos", "workflows"}
+    (repository,) = server["repos"]
+    assert repository == {
+        "id": "github.com/ORGANISATION/REPOSITORY",
+        "workflow": "terradask",
+        "allowed_overrides": [],
+        "allow_custom_workflows": False,
+        "apply_requirements": ["approved", "mergeable", "undiverged"],
+    }
+    workflow = server["workflows"]["terradask"]
+    assert set(workflow) == {"plan", "apply"}
+    for stage, found in workflow.items():
+        (step,) = found["steps"]
+        assert step == {"run": {"command": f"ci/{stage}.sh", "output": "show"}}
+        assert (ATLANTIS / step["run"]["command"]).stat().st_mode & 0o111
+    own = _load(ATLANTIS / "atlantis.yaml")
+    assert own["version"] == 3
+    (project,) = own["projects"]
+    # A workflow that the repository named would be refused.
+    assert set(project) == {"name", "dir", "autoplan"}
+    assert "terradask.toml" in project["autoplan"]["when_modified"]
+
+
+def test_atlantis_shows_the_report_as_markdown() -> None:
+    template = (ATLANTIS / "templates/plan_success.tmpl").read_text()
+    assert "```" not in template
+    assert template.count("{{ .TerraformOutput }}") == 1
+    opened = re.findall(r"\{\{-? *(define|if)\b", template)
+    assert len(opened) == len(re.findall(r"\{\{-? *end\b", template))
+    assert re.findall(r'define "(\w+)"', template) == ["planSuccessUnwrapped", "planSuccessWrapped"]

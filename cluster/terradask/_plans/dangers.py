@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -60,10 +60,6 @@ class Danger:
     after: str | None = None
     follows: str | None = None
     command: str | None = None
-
-    def as_dict(self) -> dict[str, str | None]:
-        """Return the fields for JSON output."""
-        return asdict(self)
 
 
 class AdmittedBlock(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from terradask._plans.documents import DocumentChange
 from terradask._plans.policy.values import AttributeChange, top_level
-from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.summary import Change, PlanSummary, values_beside_documents
 
 #: From this number of resources on, an equal change is written once.
 _MANY = 3
@@ -84,7 +84,7 @@ def gather(
     found: dict[str, AttributeChange] = {}
     places: dict[str, dict[int, None]] = {}
     for at, one in enumerate(every):
-        for value in one.change.values_beside_documents:
+        for value in values_beside_documents(one.change):
             if value.known:
                 found.setdefault(_key(value), replace(value, path=common_path(value.path)))
                 places.setdefault(_key(value), {})[at] = None

@@ -91,13 +91,14 @@ class PolicyGate:
         from terradask._catalog.prices.price_list import AwsPriceList
 
         prices, region = AwsPriceList(self.aws), self.settings.workspace.region
-        hosts = read_launches(self.aws, document)
-        after = estimate(document, prices, region=region, hosts=hosts)
         present = as_it_is(document)
-        if present is None:
-            return None, after
-        hosts |= read_launches(self.aws, present, known=hosts)
-        return estimate(present, prices, region=region, hosts=hosts), after
+        hosts = read_launches(self.aws, document, *([] if present is None else [present]))
+        before, after = (
+            None if each is None else estimate(each, prices, region=region, hosts=hosts)
+            for each in (present, document)
+        )
+        assert after is not None
+        return before, after
 
     def _plan_findings(
         self, plan: Plan, document: Mapping[str, Any], estimate: CostEstimate | None = None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate, CostItem
 from terradask._plans.markdown import code, escaped, row, small, table
 from terradask._plans.render_terminal import cost_origin, price
+from terradask._plans.report import PlanReport, cost_before
 
 if TYPE_CHECKING:
-    from terradask._plans.report import PlanReport, WorkspaceReport
+    from terradask._plans.report import WorkspaceReport
 
 #: From this price on, cents only distract.
 _WHOLE_FROM_USD = 1000
@@ -22,7 +23,8 @@ def changed_cost(shown: PlanReport | WorkspaceReport) -> str | None:
     """Return the cost in US dollars a month, before and after, where it changes; None if
     nothing does.
     """
-    cost, before = shown.cost, shown.cost_before
+    cost = shown.cost
+    before = shown.cost_before if isinstance(shown, PlanReport) else cost_before(shown.plans)
     if cost is None or (before is not None and before.totals() == cost.totals()):
         return None
     if cost.has_no_price:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from terradask._common.naming import counted
@@ -55,7 +56,7 @@ def drift_document(summaries: Iterable[PlanSummary]) -> list[dict[str, Any]]:
         {
             "stack": summary.stack,
             "drift": [change.as_dict() for change in summary.drift],
-            "dangers": [danger.as_dict() for danger in summary.drift_dangers],
+            "dangers": list(map(asdict, summary.drift_dangers)),
             "next": next_commands([summary]),
         }
         for summary in summaries

@@ -40,15 +40,16 @@ from terradask._plans.render_terminal import (
     software,
     value_text,
 )
-from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.report import cost_changes
+from terradask._plans.summary import Change, PlanSummary, values_beside_documents
 
 if TYPE_CHECKING:
     from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 
 
-#: GitHub's limit for comments, in characters.
-MARKDOWN_LIMIT = 65_536
+#: The longest report: GitHub's limit is 65,536 characters, and bots add their own text.
+MARKDOWN_LIMIT = 64_000
 
 #: Priorities of sections: the highest number is left out first.
 (
@@ -421,10 +422,10 @@ def _by_type(addresses: Iterable[str]) -> Iterator[str]:
 
 
 def _costs(report: WorkspaceReport) -> Iterator[Section]:
-    plans = [plan for plan in report.plans if plan.cost_changes]
+    plans = [plan for plan in report.plans if cost_changes(plan)]
     alike: dict[str, list[str]] = {}
     for plan in report.plans:
-        if plan.cost is not None and not plan.cost_changes:
+        if plan.cost is not None and not cost_changes(plan):
             continue
         for group, why in plan.hardware.items():
             alike.setdefault(f"{escaped(group)}: {escaped(why)}", []).append(plan.stack)
@@ -472,7 +473,7 @@ def _made(summary: PlanSummary) -> Iterator[str]:
         )
     for one in made.rest:
         change = one.change
-        shown = [assignment(a) for a in change.values_beside_documents if a.known]
+        shown = [assignment(a) for a in values_beside_documents(change) if a.known]
         later = [a.path for a in change.attributes if not a.known]
         if change.follows and not shown:
             continue

@@ -17,7 +17,7 @@ from terradask._common.naming import counted
 from terradask._plans.cautions import Caution, cautions_of
 from terradask._plans.equal_changes import gather
 from terradask._plans.policy.values import UNKNOWN, AttributeChange, top_level
-from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.summary import Change, PlanSummary, values_beside_documents
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:
 
 
 def _lines(shown: Shown, *, details: bool, verdict: bool = True) -> Iterator[Text]:
-    from terradask._plans.report import WorkspaceReport
+    from terradask._plans.report import WorkspaceReport, cost_changes
 
     if isinstance(shown, WorkspaceReport):
         yield from _workspace(shown, details=details)
@@ -163,7 +163,7 @@ def _lines(shown: Shown, *, details: bool, verdict: bool = True) -> Iterator[Tex
     yield from _block(chain.from_iterable(drift), title=title)
     expiry = ""
     if report is not None:
-        if report.cost is None or report.cost_changes:
+        if report.cost is None or cost_changes(report):
             hardware = (Text(f"  {group}: {reason}") for group, reason in report.hardware.items())
             yield from _block(hardware, title="hardware:")
             for what, value in software(report):
@@ -177,11 +177,13 @@ def _lines(shown: Shown, *, details: bool, verdict: bool = True) -> Iterator[Tex
 
 
 def _workspace(report: WorkspaceReport, *, details: bool) -> Iterator[Text]:
+    from terradask._plans.report import cost_before
+
     quiet = [plan.stack for plan in report.plans if plan.verdict == "no changes"]
     for plan in report.plans:
         if len(report.plans) == 1 or plan.stack not in quiet:
             yield from (*_lines(plan, details=details, verdict=False), Text())
-    cost, before = report.cost, report.cost_before
+    cost, before = report.cost, cost_before(report.plans)
     if cost is not None and (before is None or before.totals() != cost.totals()):
         missing = f" (without {len(cost.unpriced)} that have no price)" if cost.unpriced else ""
         totals = f"cost of these stacks together: {_totals(cost, before)}{missing}"
@@ -295,7 +297,7 @@ def _change(change: Change, *, details: bool) -> Iterator[Text]:
     yield Text.assemble("  ", (sign, f"bold {style}"), (f" {change.address}", style), reason)
     if not details and change.action == "create":
         return
-    values = change.values_beside_documents
+    values = values_beside_documents(change)
     for attribute in values:
         if attribute.known or attribute.forces_replacement:
             yield Text(f"      {assignment(attribute)}")

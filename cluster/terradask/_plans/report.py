@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -75,13 +75,6 @@ class PlanReport:
     cost_before: CostEstimate | None = None
 
     @property
-    def cost_changes(self) -> bool:
-        """Whether the known cost differs after the apply."""
-        if self.cost is None:
-            return False
-        return self.cost_before is None or self.cost.totals() != self.cost_before.totals()
-
-    @property
     def stack(self) -> str:
         """The stack: ``network``, or a cluster's name."""
         return self.summary.stack
@@ -113,7 +106,7 @@ class PlanReport:
         return {
             **self.summary.as_dict(),
             "verdict": self.verdict,
-            "dangers": [danger.as_dict() for danger in self.dangers],
+            "dangers": list(map(asdict, self.dangers)),
             "running": [cluster.as_dict() for cluster in self.running],
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if self.cost is None else self.cost.as_dict(),
@@ -175,15 +168,6 @@ class WorkspaceReport:
 
         return together([plan.cost for plan in self.plans if plan.cost is not None])
 
-    @property
-    def cost_before(self) -> CostEstimate | None:
-        """The total cost as it is now; None if `cost` is, or a plan doesn't contain its state."""
-        from terradask._catalog.prices.prices import together
-
-        priced = [plan for plan in self.plans if plan.cost is not None]
-        known = [plan.cost_before for plan in priced if plan.cost_before is not None]
-        return together(known) if len(known) == len(priced) else None
-
     def only(self, stack: str) -> WorkspaceReport:
         """Return the same report with only one stack's plan."""
         plans = tuple(plan for plan in self.plans if plan.stack == stack)
@@ -191,15 +175,32 @@ class WorkspaceReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON data, format 1."""
+        before = cost_before(self.plans)
         return {
             "format": REPORT_FORMAT,
             "context": asdict(self.context),
             "verdict": self.verdict,
             "counts": asdict(self.counts),
             "cost": None if self.cost is None else self.cost.totals(),
-            "cost_before": None if self.cost_before is None else self.cost_before.totals(),
+            "cost_before": None if before is None else before.totals(),
             "stacks": {plan.stack: plan.as_dict() for plan in self.plans},
             "unchanged": list(self.unchanged),
             "waiting": list(self.waiting),
             "failed": dict(self.failed),
         }
+
+
+def cost_changes(plan: PlanReport) -> bool:
+    """Return whether the known cost differs after the apply."""
+    if plan.cost is None:
+        return False
+    return plan.cost_before is None or plan.cost.totals() != plan.cost_before.totals()
+
+
+def cost_before(plans: Sequence[PlanReport]) -> CostEstimate | None:
+    """Return the total cost of several stacks as it is now; None if one is unknown."""
+    from terradask._catalog.prices.prices import together
+
+    priced = [plan for plan in plans if plan.cost is not None]
+    known = [plan.cost_before for plan in priced if plan.cost_before is not None]
+    return together(known) if len(known) == len(priced) else None

@@ -85,12 +85,6 @@ class Change:
         """The paths of the values that force a replacement."""
         return tuple(a.path for a in self.attributes if a.forces_replacement)
 
-    @property
-    def values_beside_documents(self) -> tuple[AttributeChange, ...]:
-        """The values that no document shows as a diff."""
-        shown = {document.path for document in self.documents}
-        return tuple(a for a in self.attributes if top_level(a.path) not in shown)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
         return {
@@ -210,12 +204,18 @@ class PlanSummary:
             "terraform_version": self.terraform_version,
             "providers": dict(sorted(self.providers.items())),
             "counts": asdict(self.counts),
-            "dangers": [danger.as_dict() for danger in self.dangers],
+            "dangers": list(map(asdict, self.dangers)),
             "changes": [change.as_dict() for change in self.changes],
             "drift": [change.as_dict() for change in self.drift],
-            "drift_dangers": [danger.as_dict() for danger in self.drift_dangers],
+            "drift_dangers": list(map(asdict, self.drift_dangers)),
             "outputs": list(map(asdict, self.outputs)),
         }
+
+
+def values_beside_documents(change: Change) -> tuple[AttributeChange, ...]:
+    """Return the values that no document shows as a diff."""
+    shown = {document.path for document in change.documents}
+    return tuple(a for a in change.attributes if top_level(a.path) not in shown)
 
 
 def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> PlanSummary:

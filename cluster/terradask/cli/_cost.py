@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask._common.clock import utc_text
-from terradask._common.text_table import shortened, table
+from terradask._common.text_table import shortened
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
-from terradask.cli._output import caller_name, message, result
+from terradask.cli._output import caller_name, message, result, table
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._clusters.overview import cluster_hourly_usd
-from terradask._common.text_table import table
 from terradask._observe.live_view import live_view
 from terradask._observe.run_costs.totals import usd_text
 from terradask._observe.shortfall import describe_refusal
@@ -27,7 +26,7 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, caller_name, message, result, result_json, usd
+from terradask.cli._output import ago, caller_name, message, result, result_json, table, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from terradask._common.text_table import table
 from terradask.cli._completion import complete_declared
 from terradask.cli._invocation import (
     answer,
@@ -18,7 +17,7 @@ from terradask.cli._invocation import (
     load_workspace,
     yes_option,
 )
-from terradask.cli._output import ago, message
+from terradask.cli._output import ago, message, table
 
 if TYPE_CHECKING:
     from terradask._software.named_environments import NamedEnvironment

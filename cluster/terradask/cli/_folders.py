@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask._common.text_table import shortened, table
+from terradask._common.text_table import shortened
 from terradask.cli._invocation import answer, current, flag, with_options
-from terradask.cli._output import SafeText, ago, caller_name, message, result, result_json, usd
+from terradask.cli._output import (
+    SafeText,
+    ago,
+    caller_name,
+    message,
+    result,
+    result_json,
+    table,
+    usd,
+)
 from terradask.cli._progress import ProgressLines
 from terradask_modules.errors import InvalidInput
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from terradask._common.text_table import table
 from terradask.cli._invocation import (
     answer,
     asking_options,
@@ -17,7 +16,7 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, message
+from terradask.cli._output import ago, message, table
 from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:

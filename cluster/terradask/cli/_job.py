@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from terradask._common.text_table import shortened, table
+from terradask._common.text_table import shortened
 from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
-from terradask.cli._output import message, result, result_json, until_closed
+from terradask.cli._output import message, result, result_json, table, until_closed
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment

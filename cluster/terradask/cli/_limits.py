@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask._common.text_table import table
 from terradask.cli._invocation import answer, json_option, load_workspace
-from terradask.cli._output import caller_name, message
+from terradask.cli._output import caller_name, message, table
 
 if TYPE_CHECKING:
     from terradask._workspace.limits import LimitUse

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from terradask._common.colour import painted
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, flag, load_workspace
 from terradask.cli._output import SafeText, message, plain, result, until_closed
@@ -150,5 +151,5 @@ def format_line(line: LogLine, *, is_narrow: bool = False, in_colour: bool = Fal
         label = f"{line.group}/…{line.host[-_ID_CHARACTERS:]}"
     if in_colour:
         # Stable over calls.
-        label = click.style(label, fg=_COLOURS[zlib.crc32(line.host.encode()) % len(_COLOURS)])
+        label = painted(label, fg=_COLOURS[zlib.crc32(line.host.encode()) % len(_COLOURS)])
     return f"{at} {label} {text}"

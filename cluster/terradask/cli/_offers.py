@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask._common.text_table import table
 from terradask.cli._completion import complete_offer
 from terradask.cli._invocation import answer, json_option, load_workspace
-from terradask.cli._output import message
+from terradask.cli._output import message, table
 
 if TYPE_CHECKING:
     from terradask._workspace.offers import Offer

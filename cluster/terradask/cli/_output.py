@@ -7,14 +7,17 @@ import errno
 import io
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TextIO
 
 import click
 
+from terradask._common import text_table
+from terradask._common.colour import painted
 from terradask._common.text_table import duration
 from terradask_host.documents import plain_text
 
@@ -24,8 +27,14 @@ class SafeText(str):
 
 
 def styled(text: str, **style: Any) -> SafeText:
-    """Return coloured text, for `message` and `result`."""
-    return SafeText(click.style(plain_text(text), **style))
+    """Return coloured text, for `message` and `result`; without colours if ``NO_COLOR`` is set."""
+    return SafeText(painted(plain_text(text), **style))
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table that fits the terminal; whole if standard output is none."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return text_table.table(heads, rows, width=width)
 
 
 def plain(*parts: str) -> str:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask._common.text_table import table
 from terradask.cli._invocation import answer, current, flag, json_option
-from terradask.cli._output import message
+from terradask.cli._output import message, table
 
 if TYPE_CHECKING:
     from terradask._software.scan import Scan

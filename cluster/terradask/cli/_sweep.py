@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask._common.naming import counted
-from terradask._common.text_table import duration, table
+from terradask._common.text_table import duration
 from terradask.cli._completion import cluster_argument, complete_stack
 from terradask.cli._invocation import (
     answer,
@@ -23,7 +23,7 @@ from terradask.cli._invocation import (
     interruption,
     load_workspace,
 )
-from terradask.cli._output import message, result, usd
+from terradask.cli._output import message, result, table, usd
 from terradask.cli._progress import ProgressLines
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK

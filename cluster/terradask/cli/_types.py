@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask._common.text_table import table
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import (
     answer,
@@ -20,7 +19,7 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, message, result
+from terradask.cli._output import ago, message, result, table
 from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -163,9 +162,6 @@ class HostLaunch:
     volumes: Volumes | None = None
     #: Whether an instance gets a public IPv4 address; None if the subnet decides.
     public_address: bool | None = None
-
-
-_NO_LAUNCHES: Mapping[TemplateVersion, HostLaunch] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -367,26 +363,19 @@ def _first(blocks: Any) -> Mapping[str, Any]:
 # ---- instances' configuration, read from EC2 where a plan only names a template ------------------
 
 
-def read_launches(
-    aws: Aws,
-    document: Mapping[str, Any],
-    *,
-    known: Mapping[TemplateVersion, HostLaunch] = _NO_LAUNCHES,
-) -> dict[TemplateVersion, HostLaunch]:
-    """Read the launch templates of a plan's groups, except those that are known.
+def read_launches(aws: Aws, *documents: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
+    """Read the launch templates of the groups of one or several plans.
 
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
     """
     found: dict[TemplateVersion, HostLaunch] = {}
-    resources = PlannedStack.of(document).resources
+    every = [resource for each in documents for resource in PlannedStack.of(each).resources]
     own = {
-        resource.values.get("id")
-        for resource in resources
-        if resource.type == "aws_launch_template"
+        resource.values.get("id") for resource in every if resource.type == "aws_launch_template"
     }
-    groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
+    groups = [resource for resource in every if resource.type == "aws_autoscaling_group"]
     for template in dict.fromkeys(filter(None, map(template_of, groups))):
-        if template.id in own or template in known:
+        if template.id in own:
             # Planned beside the group: the plan contains it.
             continue
         try:

@@ -17,10 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed_zones
+from terradask._common.colour import painted
 from terradask._common.polling import wait_until
 from terradask._common.progress import (
     Message,
@@ -72,13 +71,13 @@ class DemoPrinter:
         self._number += 1
         self._title = step.what
         self._write("")
-        self._write(click.style(f"{self._number}. {step.what}", bold=True))
+        self._write(painted(f"{self._number}. {step.what}", bold=True))
 
     def ended(self, result: StepResult) -> None:
         """Print a step's duration; errors after the first are only printed."""
         if result.cause is None:
             took = f"   {result.seconds:.1f} s; {self.seconds:.1f} s since the start"
-            self._write(click.style(took, dim=True))
+            self._write(painted(took, dim=True))
         elif self._has_failed:
             self.show(f"while removing everything: {result.cause}")
         self._has_failed = self._has_failed or result.cause is not None
@@ -91,13 +90,13 @@ class DemoPrinter:
     def end(self, text: str) -> None:
         """Print the end."""
         self._write("")
-        self._write(click.style(text, bold=True))
+        self._write(painted(text, bold=True))
 
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
         """Print a kept promise. Raises `DemoFailed` for a broken one."""
         if not kept:
             raise DemoFailed(self._title, promised=promise, found=found)
-        self._write(f"   {click.style('ok', fg='green')} {promise}")
+        self._write(f"   {painted('ok', fg='green')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
         """Print finished phases of a long operation, and its current phase on the moving line."""
@@ -108,9 +107,9 @@ class DemoPrinter:
                 self._now(f"{subject}: {done}/{total} {action} {address}")
             case PhaseFinished(phase, subject, seconds, False):
                 self._now("")
-                self._write(click.style(f"   {subject}: {phase} {seconds:.1f} s", dim=True))
+                self._write(painted(f"   {subject}: {phase} {seconds:.1f} s", dim=True))
             case Message(text):
-                self._write(click.style(f"   {text}", dim=True))
+                self._write(painted(f"   {text}", dim=True))
             case Warned(text):
                 self._write(f"   warning: {text}")
             case _:

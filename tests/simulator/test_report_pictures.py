@@ -1,7 +1,7 @@
 """Comments as a code host shows them, in a browser: on a wide page, on a phone, in the dark.
 
 The docs show some of these pictures. After a change that is meant: ``UPDATE_GOLDEN=1
-.venv/bin/pytest -m life tests/unit/test_report_pictures.py``, and look at them.
+.venv/bin/pytest -m life tests/simulator/test_report_pictures.py``, and look at them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from terradask._plans.render_markdown import to_markdown
 
 from ..browser import NEEDS_CHROMIUM, keep, opened
 from ..comment_pages import PHONE, WIDE, Theme, page
-from .review_plans import CHANGES, change
+from ..unit.review_plans import CHANGES, change
 
 pytestmark = [pytest.mark.life, NEEDS_CHROMIUM]
 

@@ -1,0 +1,99 @@
+"""Tables that fit a terminal, and colours that a user may not want."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from terradask._common.colour import painted
+from terradask._common.text_table import table
+
+HEADS = ("name", "state", "region", "owner", "reason")
+ROWS = [
+    (
+        "nightly-etl",
+        "running",
+        "us-east-1",
+        "research/ada@example.com",
+        "no capacity in us-east-1a",
+    ),
+    ("bi", "stopped", "eu-central-1", "bi", None),
+]
+
+
+def test_without_a_width_a_table_is_whole() -> None:
+    assert table(HEADS, ROWS).splitlines()[0].split() == [head.upper() for head in HEADS]
+    assert "no capacity in us-east-1a" in table(HEADS, ROWS)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_in_a_terminal_columns_are_left_out_and_no_word_is_broken(width: int) -> None:
+    lines = table(HEADS, ROWS, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    words = {word for row in (HEADS, *ROWS) for cell in row for word in str(cell).lower().split()}
+    of_note = {"too", "narrow", "for", "--json", "has", "them", "-"}
+    shown = {word.strip(",:") for line in lines for word in line.lower().split()}
+    assert shown <= words | of_note
+
+
+def test_what_is_left_out_is_named_and_the_reason_stays() -> None:
+    shown = table(HEADS, ROWS, width=60)
+    assert "too narrow for OWNER: --json has them" in shown
+    assert "REASON" in shown
+    assert table(HEADS, ROWS, width=200) == table(HEADS, ROWS)
+    assert table(("a",), [("x" * 50,)], width=20).splitlines()[1] == "x" * 50
+
+
+def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert painted("ok", fg="green") == "\x1b[32mok\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert painted("ok", fg="green") == "ok"
+
+
+SCRIPT = """
+from terradask.cli._output import message, styled, table, result
+from terradask.cli._plan import show
+from tests.unit.report_data import report
+message(styled("done", fg="green"))
+result(table(("name", "owner", "reason"), [("etl", "o" * 60, "no capacity for a long time now")]))
+show(report())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal_of_eighty_columns(no_color: str) -> None:
+    """Through a pseudo-terminal, as a person has it."""
+    master, slave = pty.openpty()
+    environ = {**os.environ, "NO_COLOR": no_color, "COLUMNS": "80", "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], stdout=slave, stderr=slave, env=environ
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 65_536)
+            except OSError:
+                # Linux's end of a terminal.
+                break
+            if not part:
+                break
+            shown += part
+    os.close(master)
+    assert process.returncode == 0, shown.decode()
+    text = shown.decode().replace("\r\n", "\n")
+    coloured = re.search(r"\x1b\[[0-9;]*3[0-7]m", text) is not None
+    assert coloured != bool(no_color)
+    if no_color:
+        # Bold is no colour.
+        text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+        assert max(map(len, text.splitlines())) <= 80
+        assert "too narrow for OWNER" in text
+        assert "needs review" in text.rstrip().splitlines()[-1]
