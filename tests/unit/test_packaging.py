@@ -206,6 +206,22 @@ def test_the_synthesis_lock_has_what_the_extra_and_own_code_need() -> None:
 _PINNED = re.compile(r"^([a-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 
 
+def test_the_demos_lock_has_what_the_demo_needs_in_the_versions_of_the_tests() -> None:
+    demo, dev = (
+        set(re.findall(r"^[a-z0-9._-]+==\S+", text, flags=re.MULTILINE))
+        for text in ((ROOT / f"requirements/{name}.lock").read_text() for name in ("demo", "dev"))
+    )
+    assert demo <= dev
+    project, simulator = _project(ROOT), _project(ROOT / "simulator")
+    wanted = project["project"]["dependencies"] + simulator["project"]["dependencies"]
+    for extra in ("demo", "deploy"):
+        wanted += project["project"]["optional-dependencies"][extra]
+    # Both are installed from this repository, by its build's own packages.
+    wanted += project["build-system"]["requires"]
+    names = {re.split(r"[\[<>=~! ]", requirement, maxsplit=1)[0].lower() for requirement in wanted}
+    assert names - {"terradask-simulator"} <= {line.partition("==")[0] for line in demo}
+
+
 def _imported(*packages: str) -> set[str]:
     """Return the packages of an index whose modules these packages import."""
     folders = [ROOT / root / name for root, name in ROOTS.items() if name in packages]

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 FLOORS = {"distributed": Version("2026.1.1")}
 LOCKS = (
     "requirements/dev.lock",
+    "requirements/demo.lock",
     "requirements/checkov.lock",
     "requirements/orchestrators.lock",
     "requirements/airflow.lock",

@@ -21,6 +21,7 @@ from terradask._synthesis.answers import (
     network_lock,
     on_deployed_network,
 )
+from terradask._synthesis.first_synthesis import await_first_synthesis, begin_first_synthesis
 from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._synthesis.resolve_network import check_account
 from terradask._terraform.provider_lock import lock_in_use
@@ -52,6 +53,7 @@ class Configuration:
     def network(self, *, refresh: bool = False, check: bool = False) -> Path:
         """Write the network's configuration; new answers are locked first."""
         other_python = self._other_python()
+        begin_synthesis(self._progress)
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
@@ -172,6 +174,7 @@ def synthesise(
     """Write all stacks together: the framework starts once, or not at all without a change."""
     if out is None:
         _keep_states_out_of_git(loaded)
+    await_first_synthesis()
     return synthesize(
         loaded.settings,
         LockFile(
@@ -185,6 +188,11 @@ def synthesise(
         cache_dir=_cache_dir(),
         other_python=other_python,
     )
+
+
+def begin_synthesis(progress: Progress) -> None:
+    """Begin the user's first synthesis, in a thread."""
+    begin_first_synthesis(FrameworkEnvironment.here(progress), _cache_dir())
 
 
 def _keep_states_out_of_git(loaded: LoadedSettings) -> None:

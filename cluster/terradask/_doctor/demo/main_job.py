@@ -33,6 +33,7 @@ from terradask._doctor.account_check.network import leftovers, remove_cluster, r
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._doctor.demo import data
 from terradask._doctor.demo.toolchain import find_toolchain
+from terradask._synthesis.configuration import begin_synthesis
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 
@@ -454,6 +455,7 @@ def run_demo(printer: DemoPrinter) -> None:
     """
     for line in find_toolchain(os.environ):
         printer.show(line)
+    begin_synthesis(printer.progress)
     with (
         _embedded_aws(printer) as calls,
         tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
