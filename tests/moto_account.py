@@ -39,6 +39,7 @@ def _one_at_a_time(answering: type, method: str) -> Iterator[None]:
 
     Its state isn't made for threads: a put closes the buffer that a get of the key still reads.
     """
+    # As a patch: simulator/upstream/release/s3-content-in-use.patch
     lock, answer = threading.RLock(), getattr(answering, method)
 
     def in_turn(*arguments: Any) -> Any:

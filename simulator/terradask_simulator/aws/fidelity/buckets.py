@@ -113,6 +113,7 @@ def install() -> None:
             return 404, {}, ""
         return head(response, bucket_name, query, *args, **kwargs)
 
+    # As a patch: simulator/upstream/release/s3-range-reads.patch
     whole = FakeKey.value
 
     @around(S3Response, "key_response")
@@ -147,6 +148,7 @@ def without_conditions(policy: bytes) -> bytes:
     return json.dumps(document).encode()
 
 
+# As a patch: simulator/upstream/release/s3-expected-owners.patch
 def check_owner(operation: Operation) -> Refusal | None:
     """Return the error for a request whose expected bucket owner differs from the actual one."""
     if operation.service != "s3":

@@ -31,6 +31,7 @@ def install() -> None:
     from moto.s3.exceptions import MalformedXML
     from moto.s3.responses import S3Response
 
+    # As a patch: simulator/upstream/release/ec2-filter-values.patch
     @around(EC2BaseResponse, "_filters_from_querystring")
     def few_filters(read: Any, response: Any) -> Any:
         found = read(response)
@@ -41,12 +42,14 @@ def install() -> None:
             )
         return found
 
+    # As a patch: simulator/upstream/release/s3-delete-keys-limit.patch
     @around(S3Response, "_bucket_response_delete_keys")
     def few_keys(delete: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         if response.body.count(b"<Object>") > _MOST_KEYS:
             raise MalformedXML
         return delete(response, *args, **kwargs)
 
+    # As a patch: simulator/upstream/release/autoscaling-batch-limit.patch
     @around(AutoScalingResponse, "batch_delete_scheduled_action")
     def few_actions(delete: Any, response: Any) -> Any:
         if len(response._get_param("ScheduledActionNames", [])) > _MOST_ACTIONS:

@@ -75,6 +75,7 @@ def install() -> None:
             raise ValidationError("Invalid ARN:  Could not be parsed!")
         attach(backend, policy_arn, role_name)
 
+    # As a patch: simulator/upstream/release/iam-service-role-policies.patch
     @around(IAMBackend, "create_service_linked_role")
     def create_service_role(create: Any, backend: Any, service: str, *args: Any) -> Any:
         role = create(backend, service, *args)

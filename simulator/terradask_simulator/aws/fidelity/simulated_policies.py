@@ -34,6 +34,7 @@ def install() -> None:
     """Add both calls to moto's IAM."""
     from moto.iam.responses import IamResponse
 
+    # As a patch: simulator/upstream/release/iam-simulate-policies.patch
     def simulate_principal_policy(response: Any) -> Any:
         """Answer SimulatePrincipalPolicy."""
         from moto.iam.exceptions import NoSuchEntity
