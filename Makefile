@@ -57,7 +57,7 @@ $(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.tom
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
 	@touch $@
 
-# Fewer packages of the same versions: a third of the download.
+# Half the packages, in the same versions.
 $(VENV)/.demo: requirements/demo.lock pyproject.toml simulator/pyproject.toml host/terradask_host/__init__.py $(wildcard $(VENV)/lib/python3*/site-packages) $(VENV)/.uv
 	@echo "setup: packages of requirements/demo.lock"
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/demo.lock

@@ -103,7 +103,7 @@ def test_another_process_imports_terradasks_code_and_nothing_else_of_the_users(
         patched.setenv("PYTHONPATH", str(planted))
         patched.setenv("AWS_SECRET_ACCESS_KEY", "not-for-it")
         patched.chdir(planted)
-        assert "AWS_SECRET_ACCESS_KEY" not in rendering._environ(tmp_path)
+        assert "AWS_SECRET_ACCESS_KEY" not in rendering._environ()
         HERE.versions()
 
 

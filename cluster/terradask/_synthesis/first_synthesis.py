@@ -1,5 +1,5 @@
-"""What a user's first synthesis on a machine needs, made while other work waits: jsii unpacks the
-provider's bindings, which takes it 3 seconds.
+"""Begin a user's first synthesis on a machine while other work waits: jsii unpacks the provider's
+bindings, which takes it 3 seconds.
 """
 
 from __future__ import annotations
