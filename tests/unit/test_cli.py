@@ -103,7 +103,7 @@ def test_the_promised_commands_exist() -> None:
     promised = ["init", "synth", "plan", "apply", "destroy", "list", "status"]
     promised += ["start", "stop", "scale", "adapt", "demo", "doctor", "completion"]
     promised += ["repair-state", "unlock", "drift", "sweep", "dashboard", "jupyter", "logs"]
-    promised += ["cost", "history", "report", "metrics", "reach", "run", "batch"]
+    promised += ["cost", "debug", "history", "report", "metrics", "reach", "run", "batch"]
     promised += [f"job {verb}" for verb in ("list", "status", "logs", "wait", "cancel")]
     promised += [
         "quotas",

@@ -128,6 +128,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "What happened": {
         "logs": "terradask.cli._logs:logs",
+        "debug": "terradask.cli._debug:debug",
         "report": "terradask.cli._cost:report",
         "metrics": "terradask.cli._dashboard:metrics",
         "cost": "terradask.cli._cost:cost",

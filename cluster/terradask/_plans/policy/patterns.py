@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -147,10 +147,10 @@ _SHORT, _LONG = 4, 12
 
 
 class Scrubber:
-    """Masks a plan's secrets, and everything that looks like one."""
+    """Masks a plan's secrets, other ones, and everything that looks like one."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        forms = {form for secret in set(_secrets(document)) for form in _forms(secret)}
+    def __init__(self, document: Mapping[str, Any], others: Iterable[str] = ()) -> None:
+        forms = {form for each in {*_secrets(document), *others} for form in _forms(each)}
         self._longest_first = sorted(
             (form for form in forms if len(form) >= _SHORT), key=len, reverse=True
         )

@@ -1,0 +1,1 @@
+"""The archive of ``terradask debug``: everything readable of one cluster, without secrets."""

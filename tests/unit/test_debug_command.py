@@ -1,0 +1,123 @@
+"""`terradask debug` where AWS refuses everything or answers nothing, or settings are wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.life
+
+#: Answers of EC2's, S3's and STS's protocol.
+_REFUSAL = (
+    b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>User: ada is not "
+    b"authorized to perform that, with token=s3cr3t-of-the-refusal</Message></Error>"
+    b"</ErrorResponse>"
+)
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(_REFUSAL)))
+        self.end_headers()
+        self.wfile.write(_REFUSAL)
+
+    do_GET = do_POST = do_PUT = do_HEAD = _answer  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def debug(
+    folder: Path, endpoint: str, *options: str, code: int = 0, **environ: str
+) -> tuple[dict[str, Any], str]:
+    """Run the command; return its JSON, and what it wrote to standard error."""
+    kept = ("PATH", "SYSTEMROOT", "TEMP", "LANG", "TF_CLI_CONFIG_FILE")
+    variables = {name: os.environ[name] for name in kept if name in os.environ}
+    variables |= {
+        "HOME": str(folder),
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-the-caller",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        **environ,
+    }
+    command = [sys.executable, "-m", "terradask", "debug", "etl", "--json", *options]
+    done = subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=90
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout if code == 0 else done.stderr), done.stderr
+
+
+def texts(path: Path) -> dict[str, str]:
+    with zipfile.ZipFile(path) as packed:
+        return {name.partition("/")[2]: packed.read(name).decode() for name in packed.namelist()}
+
+
+def test_an_aws_that_refuses_everything(tmp_path: Path, refusing: str) -> None:
+    made, errors = debug(tmp_path, refusing, "--seconds=30", "-o", "a.zip")
+    assert made["path"] == "a.zip"
+    assert {one["file"] for one in made["files"]} >= {"versions.json", "settings.json"}
+    reasons = {one["file"]: one["why"] for one in made["missing"]}
+    assert set(reasons) >= {"status.json", "events.txt", "logs/workers.txt", "states/etl.json"}
+    assert all("AWS" in why or "refused" in why or "denies" in why for why in reasons.values())
+    assert made["verdict"][0].startswith("etl: its status could not be read: ")
+    assert errors.count("not read: ") <= 4
+    everything = "\n".join([*texts(tmp_path / "a.zip").values(), json.dumps(made), errors])
+    assert "s3cr3t" not in everything
+
+
+def test_an_aws_that_answers_nothing(tmp_path: Path, silent: str) -> None:
+    made, _ = debug(tmp_path, silent, "--seconds=4", "--no-plan", "-o", "a.zip")
+    reasons = {one["why"] for one in made["missing"]}
+    assert "no answer within 4 seconds" in reasons
+    assert "versions.json" in texts(tmp_path / "a.zip")
+
+
+def test_settings_that_cannot_be_used_are_the_reason(tmp_path: Path, refusing: str) -> None:
+    (tmp_path / "terradask.toml").write_text('[workspace]\nregio = "x"\n')
+    made, _ = debug(tmp_path, refusing, "-o", "a.zip")
+    assert "regio" in made["verdict"][0]
+    assert {one["file"] for one in made["files"]} == {"versions.json", "doctor.json"}
+
+
+def test_a_name_that_no_cluster_has_and_a_path_that_is_taken(tmp_path: Path, refusing: str) -> None:
+    (tmp_path / "a.zip").write_text("mine")
+    made, _ = debug(tmp_path, refusing, "--no-plan", "-o", "a.zip", code=2)
+    assert "another path" in json.dumps(made)
+    assert (tmp_path / "a.zip").read_text() == "mine"
+    made, _ = debug(tmp_path, refusing, "--no-plan", "-o", str(tmp_path))
+    assert Path(made["path"]).parent == tmp_path
+    command = [sys.executable, "-m", "terradask", "debug", "../../etl"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "lower-case" in done.stderr
