@@ -106,9 +106,9 @@ def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator
     assert sum(json.loads(again.stdout)["counts"].values()) == 0
 
     assert json.loads(terradask("status", removed, "--json").stdout)["state"] == "stopped"
-    refused = terradask("start", removed, "--workers", "100000", code=2)
+    refused = terradask("start", removed, "--n-workers", "100000", code=2)
     assert "max_workers" in refused.stderr
-    address = terradask("start", removed, "--workers", "1").stdout.strip()
+    address = terradask("start", removed, "--n-workers", "1").stdout.strip()
     assert address.startswith("tls://127.")
 
     listed = terradask("list").stdout.splitlines()

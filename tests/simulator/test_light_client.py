@@ -128,7 +128,7 @@ def test_a_whole_life(client: Client, sim: Simulator) -> None:
     (report,) = client.folder.glob(f"{NAME}-*.html")
     assert "Bokeh" in report.read_text()
     client("stop", NAME)
-    client("start", NAME, "--workers", "1")
+    client("start", NAME, "--n-workers", "1")
     client("stop", NAME)
     # Other tests' clusters have been in this account.
     assert NAME in {each["cluster"] for each in client.json("cost")["rows"]}

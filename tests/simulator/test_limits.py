@@ -145,14 +145,14 @@ def test_a_start_beyond_the_teams_limit_names_who_uses_it(
     table = in_this_process("limits", environ=bob, folder=tmp_path)
     assert "team       blue     hosts        5" in table.stdout
     # One worker and the scheduler fit.
-    started = in_this_process("start", "train", "--workers", "1", environ=bob, folder=tmp_path)
+    started = in_this_process("start", "train", "--n-workers", "1", environ=bob, folder=tmp_path)
     assert started.returncode == 0, started.stderr
     eventually(lambda: numbers(sim, "train") == (1, 1))
     # With both, the team has none left.
     etl.scale(3)
     time.sleep(1)
     assert numbers(sim, "sums")[0] == 2
-    again = in_this_process("start", "train", "--workers", "9", environ=bob, folder=tmp_path)
+    again = in_this_process("start", "train", "--n-workers", "9", environ=bob, folder=tmp_path)
     assert again.returncode == 0, again.stderr
     with sim.acting_as("bob", *policies["user"]):
         Workspace.load().destroy_cluster("train")

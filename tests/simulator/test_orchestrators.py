@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.simulator, pytest.mark.life, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "orchestrators"
 
-START_ONE = "terradask apply shared --yes && terradask start shared --workers 1"
+START_ONE = "terradask apply shared --yes && terradask start shared --n-workers 1"
 LIST = "echo LEFT $(terradask list --json | tr -d '\\n')"
 
 

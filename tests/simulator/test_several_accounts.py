@@ -127,7 +127,7 @@ def test_two_workspaces_in_two_accounts(
 
     for stack in ("network", "etl"):
         run("-C", "there", "apply", stack, "--yes")
-    run("-C", "there", "start", "etl", "--workers", "1")
+    run("-C", "there", "start", "etl", "--n-workers", "1")
     printed = {one["folder"]: one for one in json.loads(run("list", "--all", "--json", code=3))}
     there, here = printed["there"], printed["here"]
     assert (there["account"], here["account"]) == (OTHER, ACCOUNT)

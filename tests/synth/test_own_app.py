@@ -1,10 +1,10 @@
-"""The app on the page about constructs, as a user runs it."""
+"""The example of an own app, as a user runs it."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +13,13 @@ from terradask_stacks.lock import LOCK_NAME, dump_lock
 
 from .conftest import lock_file
 
-PAGE = Path(__file__).parents[2] / "docs/constructs.md"
+EXAMPLE = Path(__file__).parents[2] / "examples/own-app"
 
 
-def test_the_pages_app_has_a_cluster_beside_an_own_bucket(tmp_path: Path) -> None:
-    (script,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+def test_the_examples_app_has_a_cluster_beside_an_own_bucket(tmp_path: Path) -> None:
+    script = (EXAMPLE / "main.py").read_text()
     answers = lock_file()
-    (tmp_path / "terradask.toml").write_text("[clusters.nightly]\nmax_workers = 7\n")
+    shutil.copy(EXAMPLE / "terradask.toml", tmp_path)
     lock = answers.with_cluster("nightly", answers.clusters["etl"])
     (tmp_path / LOCK_NAME).write_text(dump_lock(lock))
     # An app that has imported its framework before.

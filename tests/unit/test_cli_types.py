@@ -59,7 +59,7 @@ def test_a_table_with_prices_and_the_catalogs_age(capsys: pytest.CaptureFixture[
     assert run(["types", "m6i", "g6f", "i3"]) == 0
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines()]
-    assert rows[0][:4] == ["TYPE", "CORES", "MEMORY", "GIB"]
+    assert rows[0][:4] == ["TYPE", "CPU", "MEMORY", "GIB"]
     assert rows[1] == [
         "m6i.xlarge",
         "4",
@@ -95,7 +95,7 @@ def test_json_has_exact_prices(capsys: pytest.CaptureFixture[str]) -> None:
         run(
             [
                 "types",
-                "--cores",
+                "--cpu",
                 "4",
                 "--memory",
                 "16GiB",
@@ -118,7 +118,7 @@ def test_json_has_exact_prices(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ("--cores=x", "cores is not a number of cores"),
+        ("--cpu=x", "cores is not a number of cores"),
         ("--gpu-type=L5", "gpu_type is not a GPU"),
         ("--zone=us-east-1q", "zone"),
     ],

@@ -53,7 +53,7 @@ _LOST = (
 #: The columns of `_row`, after the workspace's.
 _HEADS = (
     *("workspace", "name", "state", "workers", "max", "hosts", "age", "since"),
-    *("owner", "usd/h", "active", "scheduler"),
+    *("owner", "$/h", "active", "scheduler"),
 )
 
 
@@ -269,28 +269,28 @@ def _ending(status: DeploymentStatus) -> str | None:
 @click.command(short_help="Start a deployed cluster, without Terraform")
 @cluster_argument
 @click.option(
-    "--workers",
+    "--n-workers",
     type=click.IntRange(min=0),
     help="Workers of the group workers; by default the settings' number.",
 )
 @flag("--no-wait", help="Return when the hosts are requested.")
 @json_option
-def start(name: str, workers: int | None, no_wait: bool) -> None:
+def start(name: str, n_workers: int | None, no_wait: bool) -> None:
     """Start the cluster NAME: create keys, raise its groups, wait for the scheduler.
 
     Terraform doesn't run. A running cluster stays as it is.
     """
     deployment = load_workspace().deployment(name)
-    document = {"name": name, **started_run(deployment, workers)}
+    document = {"name": name, **started_run(deployment, n_workers)}
     if not no_wait:
         document["scheduler_address"] = scheduler_address(deployment, on_wait=_host_reporter())
     answer(document, document.get("scheduler_address", document["run_id"]))
 
 
-def started_run(deployment: Deployment, workers: int | None = None) -> dict[str, Any]:
+def started_run(deployment: Deployment, n_workers: int | None = None) -> dict[str, Any]:
     """Start a cluster; return its run's facts for ``--json``."""
     with interruption(f"terradask stop {deployment.name} ends it"):
-        run = deployment.start(n_workers=workers, warn=message)
+        run = deployment.start(n_workers=n_workers, warn=message)
     message(f"{deployment.name}: started as {run.run_id} with {run.n_workers} workers")
     return {"run_id": run.run_id, "n_workers": run.n_workers}
 

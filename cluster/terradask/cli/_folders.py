@@ -51,7 +51,7 @@ folder_options = with_options(
 
 _HEADS = (
     *("folder", "account", "region", "workspace", "name", "state"),
-    *("workers", "max", "age", "since", "owner", "usd/h", "problem"),
+    *("workers", "max", "age", "since", "owner", "$/h", "problem"),
 )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="List instance types with their prices")
 @click.argument("names", nargs=-1)
-@click.option("--cores", metavar="RANGE", help="Virtual CPUs: 4, 2-8, or 8+.")
+@click.option("--cpu", "cores", metavar="RANGE", help="Virtual CPUs: 4, 2-8, or 8+.")
 @click.option("--memory", metavar="RANGE", help="Memory, within 10 %: 16GiB, 16-64GiB, or 64GiB+.")
 @click.option("--gpu", metavar="RANGE", help="Number of GPUs: 1, 1+, or 0.")
 @click.option("--gpu-type", metavar="MODEL", help="Model of the GPUs, such as T4.")
@@ -72,13 +72,13 @@ def _table(listing: Listing, *, spot: bool, zone: str | None) -> str:
     zones = [where for where in listing.catalog.zones if zone in (None, where)] if spot else []
     heads = [
         "type",
-        "cores",
+        "cpu",
         "memory gib",
         "gpu",
         "arch",
         "network",
         "disk gb",
-        "usd/h",
+        "$/h",
         *(f"spot {where}" for where in zones),
     ]
     return table(
