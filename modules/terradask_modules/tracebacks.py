@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from functools import cache
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from traceback import FrameSummary, StackSummary, TracebackException
@@ -27,6 +27,8 @@ _OWN = frozenset(
 )
 #: Packages that run notebooks' cells.
 _SHELLS = frozenset({"IPython", "ipykernel"})
+
+_Error = TypeVar("_Error", bound=BaseException)
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -48,10 +50,17 @@ def shows_all() -> bool:
 
 
 def is_shown_shortly(error: BaseException) -> bool:
-    """Return whether an error has a short form: terradask's errors, and interruptions with an
-    explanation.
+    """Return whether an error has a short form: terradask's errors, and those of
+    `shown_shortly`.
     """
-    return getattr(type(error), "_is_shown_shortly", False) or is_interrupted(error)
+    own = vars(error).get("_render_traceback_")
+    return getattr(type(error), "_is_shown_shortly", False) or isinstance(own, _Renderer)
+
+
+def shown_shortly(error: _Error) -> _Error:
+    """Return an error of Python's own that has a short form too, by IPython's hook of this one."""
+    error._render_traceback_ = _Renderer()  # type: ignore[attr-defined]
+    return error
 
 
 # ---- the user's frames ---------------------------------------------------------------------------
@@ -302,13 +311,13 @@ def explain_interrupt(error: BaseException, taken_back: str, left: str) -> None:
     if type(error) is KeyboardInterrupt and not is_interrupted(error):
         for note in (plain(taken_back), f"left: {plain(left)}"):
             error.add_note(note)
-        # On this one alone: Python ends by the signal only for this class, not for one below it.
-        error._render_traceback_ = _Renderer()  # type: ignore[attr-defined]
+        # Python ends by the signal only for this class, not for one below it.
+        shown_shortly(error)
 
 
 def is_interrupted(error: BaseException) -> bool:
     """Return whether an error is a Ctrl-C with an explanation."""
-    return isinstance(vars(error).get("_render_traceback_"), _Renderer)
+    return isinstance(error, KeyboardInterrupt) and is_shown_shortly(error)
 
 
 class _Renderer:

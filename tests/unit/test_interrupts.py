@@ -15,11 +15,20 @@ import click
 import pytest
 from distributed.core import Status
 
-from terradask._common.progress import PhaseFinished, ProgressEvent, phase, silent
+from terradask._common.progress import (
+    PhaseFinished,
+    ProgressEvent,
+    ResourceChanged,
+    phase,
+    silent,
+)
 from terradask._dask.lifecycle import Lifecycle
 from terradask._dask.live import LiveCluster
 from terradask._dask.rollback import Made, Origin, note_not_begun
+from terradask._terraform.events import CommandOutput, ResourceProgress
+from terradask._terraform.terraform import Terraform
 from terradask.cli import command, run
+from terradask.cli._progress import ProgressLines
 from terradask.errors import NoCapacity, TerraformCancelled
 from terradask_modules.tracebacks import explain_interrupt, short_text
 
@@ -201,6 +210,32 @@ def test_interrupted_is_not_failed(error: BaseException, *, is_interrupted: bool
     with pytest.raises(type(error)), live.drawn_during_creation():
         raise error
     assert states == ["interrupted" if is_interrupted else "failed"]
+
+
+def test_a_resource_that_terraform_drops_when_it_stops_is_interrupted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    events: list[ProgressEvent] = []
+    lines = [
+        {"type": kind, "hook": {"resource": {"addr": "aws_x.y"}, "action": "create"}}
+        for kind in ("apply_start", "apply_errored")
+    ]
+    runner: Any = SimpleNamespace(
+        program=SimpleNamespace(name="Terraform"),
+        on_wait=lambda _text: None,
+        on_event=ResourceProgress(events.append, "etl"),
+    )
+    for stops in (False, True):
+        output = CommandOutput(1.0)
+        Terraform._take_line(runner, json.dumps(lines[0]), output)
+        if stops:
+            Terraform._note_stop(runner, output)
+        Terraform._take_line(runner, json.dumps(lines[1]), output)
+        assert output.creating == {}
+    states = [each.state for each in events if isinstance(each, ResourceChanged)]
+    assert states == ["started", "failed", "started", "interrupted"]
+    ProgressLines()(events[-1])
+    assert capsys.readouterr().err == "  etl: create aws_x.y interrupted\n"
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:

@@ -120,6 +120,18 @@ def test_a_notebook_shows_what_was_under_handling(notebook: Kernel) -> None:
     assert shown.frames == 2, "other errors stay as they are"
 
 
+def test_a_notebook_shows_a_wrong_argument_shortly(notebook: Kernel) -> None:
+    shown = notebook.run("Cluster(n_worker=3)")
+    assert shown.frames == 1, shown.error
+    assert shown.error.endswith(
+        "TypeError: Cluster() got an unexpected keyword argument 'n_worker'; did you mean "
+        "'n_workers'?"
+    )
+    shown = notebook.run("Cluster('etl', 3, 4)")
+    assert shown.frames == 1, shown.error
+    assert shown.error.endswith("TypeError: Cluster(): too many positional arguments")
+
+
 def test_ipythons_terminal_and_its_debugger(environ: dict[str, str], tmp_path: Path) -> None:
     done = run_python(
         [

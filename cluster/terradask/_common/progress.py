@@ -49,7 +49,7 @@ class ResourceChanged:
     address: str
     #: ``create``, ``update``, ``delete``, ….
     action: str
-    #: ``started``, ``finished`` or ``failed``.
+    #: ``started``, ``finished``, ``failed`` or ``interrupted``.
     state: str
     #: `done`, `total`: numbers of finished and of all resources.
     done: int

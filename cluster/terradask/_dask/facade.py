@@ -9,6 +9,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from terradask_modules.tracebacks import shown_shortly
+
 _Given = ParamSpec("_Given")
 _Arguments = TypeVar("_Arguments")
 _Documented = TypeVar("_Documented")
@@ -160,6 +162,10 @@ def takes(
     ) -> Callable[Concatenate[Any, _Given], None]:
         def construct(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
             check_known(type(self).__name__, kwargs, shown.parameters)
+            try:
+                shown.bind(*args, **kwargs)
+            except TypeError as error:
+                raise shown_shortly(TypeError(f"{type(self).__name__}(): {error}")) from error
             constructor(self, arguments(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -188,7 +194,8 @@ def check_known(owner: str, given: Iterable[str], known: Collection[str]) -> Non
             equivalent, near = _EQUIVALENTS.get(name), nearest(name, known)
             hint = "" if near is None else f"; did you mean {near!r}?"
             hint = hint if equivalent is None else f"; in terradask: {equivalent}"
-            raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")
+            text = f"{owner}() got an unexpected keyword argument {name!r}{hint}"
+            raise shown_shortly(TypeError(text))
 
 
 # ---- arguments of other libraries' clusters, and their equivalents -------------------------------

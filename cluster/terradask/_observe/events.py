@@ -19,7 +19,7 @@ from terradask._observe.record import ClusterRecord
 from terradask._observe.reports.store import ReportStore
 from terradask._observe.store import EVENTS
 from terradask.errors import ClusterNotFound
-from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.documents import HostReport, Run, SchedulerAddress, plain_text
 from terradask_host.rules.launch_problem import launch_failure
 
 #: State -> the states that may follow it, as in ``docs/running.md``. The first is ``requested``.
@@ -86,7 +86,8 @@ class Event:
     def __str__(self) -> str:
         step = f" ({self.step})" if self.step else ""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{self.at:%Y-%m-%d %H:%M:%SZ}  {self.subject}  {self.state}{step}{reason}"
+        text = f"{self.at:%Y-%m-%d %H:%M:%SZ}  {self.subject}  {self.state}{step}{reason}"
+        return plain_text(text)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""

@@ -86,6 +86,8 @@ class CommandOutput:
     counts: Mapping[str, Any] = field(default_factory=dict)
     #: Start of each creation in progress.
     creating: dict[str, float] = field(default_factory=dict)
+    #: Whether Terraform was asked to stop: then it drops its requests.
+    is_stopping: bool = False
 
     def take(self, event: Event) -> None:
         """Record the relevant parts of an event."""
@@ -99,7 +101,7 @@ class CommandOutput:
             self.creates.append(event.address)
         elif event.type == "apply_start" and event.action == "create":
             self.creating[event.address] = time.monotonic()
-        elif event.type in ("apply_complete", "apply_errored"):
+        elif event.type in ("apply_complete", "apply_errored", STOPPED):
             self.creating.pop(event.address, None)
 
     @property
@@ -142,7 +144,15 @@ class PlanFile:
         return bool(self.add or self.change or self.remove or self.imports)
 
 
-_STATES = {"apply_start": "started", "apply_complete": "finished", "apply_errored": "failed"}
+#: In place of ``apply_errored``, after Terraform was asked to stop.
+STOPPED = "apply_stopped"
+
+_STATES = {
+    "apply_start": "started",
+    "apply_complete": "finished",
+    "apply_errored": "failed",
+    STOPPED: "interrupted",
+}
 
 #: Steps of each planned action; other actions have none.
 _STEPS = {"create": 1, "update": 1, "delete": 1, "replace": 2}

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.command_lines import FLAG, command_line
 from terradask._terraform.errors import error_of, needs_init
-from terradask._terraform.events import CommandOutput, Event, PlanFile, parse_event
+from terradask._terraform.events import STOPPED, CommandOutput, Event, PlanFile, parse_event
 from terradask._terraform.folder_contents import (
     BACKEND_RECORD,
     CONFIGURATION,
@@ -271,7 +271,7 @@ class Terraform:
             environ=self.environment(),
             on_line=lambda text: self._take_line(text, output),
             cancelled=self._cancelled,
-            on_stopping=partial(self.on_wait, _STOPPING.format(self.program.name)),
+            on_stopping=partial(self._note_stop, output),
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"{self.program.command} {verb}", pid),
             on_ended=self.lock.note_end,
@@ -307,9 +307,15 @@ class Terraform:
         """
         return verb != "init" and done.exit_code > 0 and not isinstance(error, StateLocked)
 
+    def _note_stop(self, output: CommandOutput) -> None:
+        output.is_stopping = True
+        self.on_wait(_STOPPING.format(self.program.name))
+
     def _take_line(self, text: str, output: CommandOutput) -> None:
         event = parse_event(text)
         if event is not None:
+            if output.is_stopping and event.type == "apply_errored":
+                event = replace(event, type=STOPPED)
             output.take(event)
             self.on_event(event)
 

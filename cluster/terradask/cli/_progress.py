@@ -46,6 +46,8 @@ class ProgressLines:
                 self._line(f"{subject}: {phase:<11} ", mark, f"  {seconds:5.1f} s")
             case ResourceChanged(subject, address, action, "failed"):
                 self._line(f"{subject}: {action} {address} ", styled("failed", fg="red"))
+            case ResourceChanged(subject, address, action, "interrupted"):
+                self._line(f"{subject}: {action} {address} ", styled("interrupted", fg="yellow"))
             case ResourceChanged(subject, address, action, _, done, total):
                 self._show_current(f"{subject}: {done}/{total} {action} {address}")
             case Message(text):

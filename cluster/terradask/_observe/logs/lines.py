@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, overload
 from terradask._common.naming import counted
 from terradask._common.pages import html_page
 from terradask.errors import InvalidInput
-from terradask_host.documents import plain_lines
+from terradask_host.documents import plain_lines, plain_text
 from terradask_modules.names import SCHEDULER_GROUP
 
 #: Levels of lines, by the formats of Dask's and Python's logging.
@@ -141,7 +141,7 @@ class LogLine:
         return shown
 
     def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%dT%H:%M:%SZ} {self.label} {self.plain_text}"
+        return plain_text(f"{self.at:%Y-%m-%dT%H:%M:%SZ} {self.label} {self.plain_text}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the line for ``--json`` output, the text as it was written."""
@@ -212,7 +212,7 @@ class ClusterLogs(Sequence[LogLine]):
             return "no lines"
         hosts, runs = {line.host for line in self._lines}, {line.run for line in self._lines}
         begin, end = self._lines[0].at, self._lines[-1].at
-        named = next(iter(runs)) if len(runs) == 1 else None
+        named = plain_text(str(next(iter(runs)) or "")) if len(runs) == 1 else None
         parts = [
             f"run {named}" if named else f"{len(runs)} runs",
             counted(len(self._lines), "line"),
