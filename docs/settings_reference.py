@@ -48,7 +48,8 @@ _INTRODUCTION = """\
 
 <!-- Made by `make docs`; a test compares them. -->
 
-Settings come from these sources; each overrides the one before:
+Everything that `terradask.toml` can contain, with type and default. Settings come from these
+sources; each overrides the one before:
 
 1. the defaults, then `terradask.backend-options` in Dask's configuration
    ([Zones](zones.md#backend-options)),
