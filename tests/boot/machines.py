@@ -96,9 +96,8 @@ class Machine:
             try:
                 put(firewall, self.process.pid)
             except subprocess.CalledProcessError:
-                # It may have powered off meanwhile.
-                if not self.is_off:
-                    raise
+                # It may be powering off meanwhile: its network goes first.
+                eventually(lambda: self.is_off)
             self._firewall = firewall
 
     def press_power_button(self) -> None:

@@ -19,6 +19,7 @@ from terradask import Cluster, Workspace
 from ..waiting import eventually
 from . import image
 from .booted_aws import LAKE, LAKE_FILE, LAKE_TEXT, BootedAws
+from .test_standby import pool
 
 pytestmark = [pytest.mark.boot]
 
@@ -65,6 +66,16 @@ def _looking() -> Callable[[str, str], dict[str, Any]]:
     return look
 
 
+def _prepared(aws: BootedAws) -> str:
+    """Return the host that is kept prepared, once AWS has stopped it."""
+    stopped = ["Warmed:Stopped"]
+    found = eventually(
+        lambda: list((kept := pool(aws, "boxed")).values()) == stopped and kept,
+        seconds=BOOT_SECONDS,
+    )
+    return str(min(found))
+
+
 # Debian's Python has another patch release than the client's.
 @pytest.mark.filterwarnings("ignore::distributed.versions.VersionMismatchWarning")
 def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
@@ -80,6 +91,7 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
         container_credentials=login,
         secrets={"OF_SECRET": f"{login}:password"},
         n_workers=1,
+        standby=1,
         connect="private",
         timeout=BOOT_SECONDS,
         environ={"OF_RUN": "yes", "EXTRA_PIP_PACKAGES": "nothing"},
@@ -92,7 +104,15 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
             client.wait_for_workers(1, timeout=BOOT_SECONDS)
             found = client.submit(_looking(), image.MARK, f"{LAKE['path']}/{LAKE_FILE}").result()
             assert client.run_on_scheduler(Path(image.MARK).exists)
-        booted = dict(list(aws.power.machines.items())[-2:])
+            kept = _prepared(aws)
+            cluster.scale(2)
+            client.wait_for_workers(2, timeout=BOOT_SECONDS)
+            assert kept in cluster.observed
+            # What is prepared while a run goes on has its image.
+            following = eventually(lambda: {_prepared(aws)} - {kept}, seconds=BOOT_SECONDS).pop()
+            log = aws.log("boxed", following)
+            assert log.count("unpacked ") == 1, log
+        booted = dict(aws.power.machines)
     assert found["lake"] == LAKE_TEXT
     assert found["mark"] == "made in the test"
     assert found["extra"] == "nothing"
