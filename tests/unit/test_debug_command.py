@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from ..light_environment import light_environment, only_programs
+
 pytestmark = pytest.mark.life
 
 #: Answers of EC2's, S3's and STS's protocol.
@@ -56,7 +58,12 @@ def silent() -> Iterator[str]:
 
 
 def debug(
-    folder: Path, endpoint: str, *options: str, code: int = 0, **environ: str
+    folder: Path,
+    endpoint: str,
+    *options: str,
+    code: int = 0,
+    python: str = sys.executable,
+    **environ: str,
 ) -> tuple[dict[str, Any], str]:
     """Run the command; return its JSON, and what it wrote to standard error."""
     kept = ("PATH", "SYSTEMROOT", "TEMP", "LANG", "TF_CLI_CONFIG_FILE")
@@ -70,7 +77,7 @@ def debug(
         "AWS_EC2_METADATA_DISABLED": "true",
         **environ,
     }
-    command = [sys.executable, "-m", "terradask", "debug", "etl", "--json", *options]
+    command = [python, "-m", "terradask", "debug", "etl", "--json", *options]
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=90
     )
@@ -100,14 +107,26 @@ def test_an_aws_that_answers_nothing(tmp_path: Path, silent: str) -> None:
     made, _ = debug(tmp_path, silent, "--seconds=4", "--no-plan", "-o", "a.zip")
     reasons = {one["why"] for one in made["missing"]}
     assert "no answer within 4 seconds" in reasons
-    assert "versions.json" in texts(tmp_path / "a.zip")
+    assert {"versions.json", "doctor/machine.json"} <= texts(tmp_path / "a.zip").keys()
+
+
+def test_a_client_without_terraform(tmp_path: Path, refusing: str) -> None:
+    python = str(light_environment(tmp_path / "light"))
+    here = {"PATH": str(only_programs(tmp_path / "bin"))}
+    made, _ = debug(tmp_path, refusing, "--seconds=30", "-o", "a.zip", python=python, **here)
+    found = texts(tmp_path / "a.zip")
+    assert "neither terraform nor tofu" in json.loads(found["versions.json"])["terraform"]
+    assert "doctor/machine.json" in found
+    reasons = {one["file"]: one["why"] for one in made["missing"]}
+    assert "terradask plan etl makes it" in reasons["plan.md"]
 
 
 def test_settings_that_cannot_be_used_are_the_reason(tmp_path: Path, refusing: str) -> None:
     (tmp_path / "terradask.toml").write_text('[workspace]\nregio = "x"\n')
     made, _ = debug(tmp_path, refusing, "-o", "a.zip")
     assert "regio" in made["verdict"][0]
-    assert {one["file"] for one in made["files"]} == {"versions.json", "doctor.json"}
+    machine, account = "doctor/machine.json", "doctor/account.json"
+    assert {one["file"] for one in made["files"]} == {"versions.json", machine, account}
 
 
 def test_a_name_that_no_cluster_has_and_a_path_that_is_taken(tmp_path: Path, refusing: str) -> None:

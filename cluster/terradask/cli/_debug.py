@@ -58,7 +58,12 @@ def debug(
     path = _path(validate_cluster_name(name), output, at)
     check_path(path)
     progress = ProgressLines()
-    parts = [*parts_here(), Part("doctor.json", "Findings of terradask doctor", _findings)]
+    # Apart: an AWS that doesn't answer keeps none of this machine.
+    parts = [
+        *parts_here(),
+        Part("doctor/machine.json", "Findings of terradask doctor here", partial(_findings, True)),
+        Part("doctor/account.json", "Findings of terradask doctor", partial(_findings, False)),
+    ]
     workspace = None
     try:
         workspace = load_workspace(progress)
@@ -87,10 +92,11 @@ def _path(name: str, output: Path | None, at: datetime) -> Path:
     return output / own if output.is_dir() else output
 
 
-def _findings() -> list[dict[str, Any]]:
-    from terradask._doctor.doctor import examine
+def _findings(here: bool) -> list[dict[str, Any]]:
+    from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 
-    return [asdict(finding) for finding in examine()]
+    checks = TOOLCHAIN if here else [each for each in CHECKS if each not in TOOLCHAIN]
+    return [asdict(finding) for finding in examine(checks)]
 
 
 def _raise(error: Exception) -> None:
