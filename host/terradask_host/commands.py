@@ -86,6 +86,16 @@ class ReadLimits(Command):
 
 
 @dataclass(frozen=True)
+class ReadUse(Command):
+    """Return what workers use now.
+
+    ``hosts`` has each host's busy threads and bytes of memory, ``tasks`` the numbers of tasks by
+    state, ``done`` how many results there were, and ``idle_seconds`` how long there was no work;
+    beside it the timeouts in force: ``idle_timeout_seconds`` and ``no_client_timeout_seconds``.
+    """
+
+
+@dataclass(frozen=True)
 class SetKeepalive(Command):
     """Set how long the cluster runs without a client; None: for ever."""
 

@@ -14,7 +14,6 @@ from terradask._common.side_by_side import side_by_side
 from terradask._dask.display import (
     EventTable,
     HardwareTable,
-    closed_page,
     cluster_page,
     group_counts,
     scaling_table,
@@ -87,12 +86,6 @@ def test_no_module_escapes_html_itself() -> None:
     assert len(modules) > 100
     escaping = re.compile("html.escape|from html import|^import html", re.MULTILINE)
     assert [path for path in modules if escaping.search(path.read_text())] == []
-
-
-def test_a_cluster_that_is_closed_shows_no_link() -> None:
-    page = closed_page("etl", "closed")
-    assert "etl: closed" in page.replace("</strong> ", "").replace("<p><strong>Cluster", "")
-    assert "href" not in page
 
 
 def test_side_by_side_keeps_order_and_raises_what_the_first_raises() -> None:

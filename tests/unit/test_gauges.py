@@ -9,6 +9,7 @@ import json
 import math
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,10 +19,12 @@ from distributed import Client, Scheduler, Worker
 from hypothesis import given
 from hypothesis import strategies as st
 
+from terradask._dask.attached_view import use_of
 from terradask_host.agent.host import Host
 from terradask_host.agent.metrics import MetricsLog
 from terradask_host.gauges import GAUGES, embedded_metrics, known_values, number, prometheus_text
 from terradask_host.log_streams import metrics_stream, parse_stream
+from terradask_host.preload.current_use import CurrentUse
 from terradask_host.preload.gauges import Gauges, LoopLag, read_gauges, report_gauges
 from terradask_simulator.aws.fidelity.embedded_metrics import metrics_of
 
@@ -351,3 +354,40 @@ def test_the_docs_list_them_all() -> None:
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     listed = re.findall(r"^\| `(\w+)` \| ([\w/]+) \| (.+) \|$", page, re.MULTILINE)
     assert listed == [(gauge.name, gauge.unit, gauge.help) for gauge in GAUGES]
+
+
+def test_a_client_reads_what_each_hosts_workers_use_and_how_long_there_was_no_work() -> None:
+    def named(name: str, cpu: object, memory: object) -> Any:
+        found = worker(cpu=cpu, memory=memory)
+        found.name = name
+        return found
+
+    scheduler = scheduler_of(
+        named("i-0a", 150.0, 500),
+        named("i-0a-1", 900.0, 1000),
+        named("i-0b", "much", float("nan")),
+        named("scheduler-i-0c", 100.0, 100),
+    )
+    counts = Counter({"memory": 500, "processing": 502})
+    scheduler.task_prefixes = {
+        "inc": SimpleNamespace(states={"processing": 2}, state_counts=counts)
+    }
+    timeouts = {
+        "idle_seconds": 3.0,
+        "idle_timeout_seconds": 60.0,
+        "no_client_timeout_seconds": None,
+    }
+    clock = iter([0.0, 1.0, 3.0])
+    life: Any = SimpleNamespace(timeouts=lambda: timeouts)
+    use = CurrentUse(scheduler, life, lambda: next(clock))
+    answer = use.read()
+    # A worker's threads are at most all busy.
+    assert answer["hosts"] == {"i-0a": (5.5, 1500.0), "i-0b": (0.0, 0.0)}
+    assert (answer["tasks"]["tasks_processing"], answer["done"]) == (2.0, 500)
+    assert timeouts.items() <= answer.items()
+    scheduler.workers = {}
+    assert use.read() is answer
+    assert use.read()["hosts"] == {}
+    read = use_of({**answer, "hosts": {"i-0a": [float("nan"), "much"]}})
+    assert read.hosts == {"i-0a": (0.0, 0.0)}
+    assert (read.tasks["tasks_processing"], read.done, read.idle_seconds) == (2, 500, 3.0)

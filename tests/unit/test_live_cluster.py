@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import sys
+from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +15,28 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from rich.console import Console
 
-from terradask._common.progress import Message, PhaseFinished, PhaseStarted, Warned
+from terradask._common.progress import (
+    LaunchPlanned,
+    Message,
+    PhaseFinished,
+    PhaseStarted,
+    PlannedHosts,
+    ProgressEvent,
+    ResourceChanged,
+    Warned,
+)
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.live import LiveCluster, live_cluster
-from terradask._dask.widgets import NotebookWidget, TerminalWidget, default_widget
-from terradask._observe.live_view import LiveView
+from terradask._dask.widgets import (
+    LinesWidget,
+    NotebookWidget,
+    TerminalWidget,
+    default_widget,
+)
+from terradask._observe.live_view import LiveView, Price
+from terradask._observe.making import Making
 
 from ..waiting import eventually
 
@@ -52,12 +70,18 @@ def test_a_widget_is_told_each_step_and_what_is_to_stay() -> None:
         cluster(Warned("etl: one of them is older"))
         cluster(PhaseStarted("apply", "etl"))
     kept = ("hosts get 2 packages", "warning: etl: one of them is older")
-    assert [(view.step, view.notes) for view in frames.views] == [
-        ("etl: planning", ()),
-        ("etl: planning", kept[:1]),
-        ("etl: planning", kept),
-        ("etl: applying the plan", kept),
+    assert [(view.state, view.step, view.notes) for view in frames.views[:4]] == [
+        ("making", "etl: planning", ()),
+        ("making", "etl: planning", kept[:1]),
+        ("making", "etl: planning", kept),
+        ("making", "etl: applying the plan", kept),
     ]
+    names = ["plan", "apply", "start", "scheduler", "workers"]
+    states = ["done", "now", "next", "next", "next"]
+    assert [(step.name, step.state) for step in frames.views[3].steps] == list(
+        zip(names, states, strict=True)
+    )
+    assert frames.views[-1].steps == ()
     assert (frames.closed, cluster.view().step) == (0, None)
     cluster.close("closed")
     cluster.close("closed")
@@ -98,7 +122,7 @@ def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.Monkey
 
     class Publisher(DisplayPublisher):
         def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
-            assert more.get("update") is None or "etl: making" in data["text/html"]
+            assert more.get("update") is None or "making</span>" in data["text/html"]
             published.append((data["text/plain"], bool(more.get("update"))))
 
     shell = InteractiveShell.instance()
@@ -111,8 +135,8 @@ def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.Monkey
         InteractiveShell.clear_instance()
     assert published == [
         ("terradask", False),
-        ("a note\n\ncluster    etl: making\n\nplanning", True),
-        ("a note\n\ncluster    etl: making\n\napplying [/x]", True),
+        ("a note\netl  making\nplanning", True),
+        ("a note\netl  making\napplying [/x]", True),
     ]
 
 
@@ -129,8 +153,106 @@ def test_a_terminal_draws_and_other_output_gets_nothing(monkeypatch: pytest.Monk
     # rich draws in a thread of its own.
     eventually(lambda: "[/x]here" in terminal.getvalue())
     widget.close()
-    monkeypatch.setattr("sys.stderr", io.StringIO())
+    monkeypatch.setattr("sys.stderr", None)
     assert default_widget() is None
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_script_gets_a_line_for_each_step_and_a_sign_of_life_in_a_long_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert isinstance(default_widget(), LinesWidget)
+    out, clock = io.StringIO(), Clock()
+    widget, making = LinesWidget(out, clock), Making(clock)
+
+    def take(*events: ProgressEvent, after: float = 0.0) -> None:
+        for event in events:
+            clock.now += after
+            making(event)
+            view = LiveView("etl", making.state or "connecting", steps=making.steps)
+            widget.update(replace(view, notes=("2 packages",), step="etl: aws_x.y"))
+
+    take(PhaseStarted("resolve", "etl"))
+    take(PhaseStarted("plan", "etl"), PhaseStarted("show", "etl"), after=4)
+    take(PhaseStarted("apply", "etl"), after=8)
+    take(*(ResourceChanged("etl", "aws_x.y", "create", "finished", n, 9) for n in (1, 9)), after=31)
+    take(PhaseStarted("attach", "etl"))
+    making.fail()
+    take(PhaseFinished("attach", "etl", 1.0))
+    widget.close()
+    assert out.getvalue().splitlines() == [
+        "2 packages",
+        "etl: hardware done, 4 s",
+        "etl: plan done, 12 s",
+        "etl: making; step 3 of 6: apply, 1 of 9, 47 s; etl: aws_x.y",
+        "etl: making; step 3 of 6: apply, 9 of 9, 78 s; etl: aws_x.y",
+        "etl: apply done, 9 of 9, 62 s",
+        "etl: scheduler failed, 0 s",
+    ]
+
+
+def test_a_script_that_only_attaches_gets_one_line() -> None:
+    out, clock = io.StringIO(), Clock()
+    widget, making = LinesWidget(out, clock), Making(clock)
+    for event in (PhaseStarted("attach", "etl"), PhaseFinished("attach", "etl", 2.0)):
+        making(event)
+        clock.now += 2
+        widget.update(LiveView("etl", making.state or "", steps=making.steps))
+    making.begin("workers")
+    making.finish()
+    widget.update(LiveView("etl", making.state or "", steps=making.steps))
+    widget.close()
+    assert out.getvalue() == "etl: running; attached in 2 s\n"
+
+
+def test_what_the_log_shows_is_not_printed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    logger = logging.getLogger("terradask")
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+    assert default_widget() is None
+    monkeypatch.undo()
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def test_a_widget_of_our_own_draws_the_time_that_passes() -> None:
+    class Ticking(Frames):
+        is_lasting = False
+
+        def last_line(self, text: str) -> None:
+            """Not shown."""
+
+    ticking, frames = Ticking(), Frames()
+    for widget in (ticking, frames):
+        cluster = live(widget)
+        with cluster.drawn_during_creation():
+            cluster(PhaseStarted("plan", "etl"))
+            if widget is ticking:
+                eventually(lambda: len(ticking.views) > 2)
+    assert len(frames.views) <= 3
+    assert [view.steps[0].seconds is not None for view in ticking.views[:2]] == [True, True]
+
+
+def test_planned_hosts_and_their_price_are_shown_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frames = Frames()
+    cluster = live(frames)
+    monkeypatch.setattr("terradask._dask.live.planned_hourly_usd", lambda aws, hosts: Decimal(3))
+    cluster.find(SimpleNamespace(aws=object()))  # type: ignore[arg-type]
+    hosts = PlannedHosts("workers", 3, "spot", ("us-east-1a",), ("m6i.xlarge", "m5.xlarge"))
+    cluster(LaunchPlanned("etl", (hosts,)))
+    eventually(lambda: cluster.view().price == Price(planned_hourly_usd=Decimal(3)))
+    (group,) = frames.views[-1].groups
+    assert (group.desired, group.instances, group.states) == (3, 0, {"planned": 3})
+    assert group.first_type == "m6i.xlarge and 1 more"
 
 
 def test_notes_are_printed_once_above_a_terminals_view() -> None:
@@ -162,5 +284,5 @@ def test_true_draws_the_terminals_view_anywhere(monkeypatch: pytest.MonkeyPatch)
         cluster(Warned("etl: a warning"))
     assert "warning: etl: a warning" in screen.getvalue()
     assert not cluster.is_drawn
-    off = live_cluster(ClusterArguments(custom_widget=False), "etl", Health("etl"), JoinedWorkers())
+    off = live_cluster(ClusterArguments(show_widget=False), "etl", Health("etl"), JoinedWorkers())
     assert not off.is_drawn

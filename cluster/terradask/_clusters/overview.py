@@ -24,6 +24,7 @@ from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
 from terradask._observe.documents import state_by_numbers
 from terradask._observe.instances import Instance, find_instances
+from terradask._observe.spent import PricedInstance
 from terradask._observe.status import DeploymentStatus, hosts_by_state
 from terradask._observe.verdict import Facts, Problem, Verdict, judge
 from terradask.errors import AccessDenied, DocumentFormat
@@ -243,15 +244,19 @@ def _priced(
     ]
 
 
-def cluster_hourly_usd(aws: Aws, *, workspace: str, cluster: str) -> Decimal | None:
-    """Return the hourly price of one cluster's instances in US dollars; None if a price is unknown.
-    Takes two calls, and more for prices outside the local cache.
+def priced_instances(aws: Aws, *, workspace: str, cluster: str) -> list[PricedInstance] | None:
+    """Return one cluster's instances with their prices; None without permission. Takes two calls,
+    and more for prices outside the local cache.
     """
     machines = _machines(aws, workspace, cluster)
     if machines is None:
         return None
-    parts = [_parts(aws, each) for each in machines]
-    return hourly_usd(parts, _quotes(aws, parts))
+    quotes = _quotes(aws, [_parts(aws, each) for each in machines])
+    ahead = datetime.timedelta(seconds=aws.clock_ahead_seconds)
+    return [
+        PricedInstance(each.id, each.launched_at + ahead, hourly_usd([_parts(aws, each)], quotes))
+        for each in machines
+    ]
 
 
 def _parts(aws: Aws, machine: Instance) -> Parts:

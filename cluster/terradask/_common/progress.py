@@ -59,6 +59,28 @@ class ResourceChanged:
 
 
 @dataclass(frozen=True)
+class PlannedHosts:
+    """Hosts that a start is going to launch in one Auto Scaling group."""
+
+    #: The group, by its name in the cluster.
+    group: str
+    number: int
+    market: str
+    zones: tuple[str, ...]
+    #: Instance types, in the order in which they are tried.
+    instance_types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LaunchPlanned:
+    """The hosts of a start, before anything of it is made."""
+
+    #: The cluster.
+    subject: str
+    hosts: tuple[PlannedHosts, ...]
+
+
+@dataclass(frozen=True)
 class Message:
     """Information for a waiting user."""
 
@@ -74,7 +96,7 @@ class Warned:
     text: str
 
 
-ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message | Warned
+ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | LaunchPlanned | Message | Warned
 
 
 #: A callback for progress events in the working thread. An error that it raises ends the operation

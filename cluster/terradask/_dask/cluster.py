@@ -28,12 +28,10 @@ from terradask._dask.dashboard import DashboardForward
 from terradask._dask.display import (
     EventTable,
     HardwareTable,
-    closed_page,
     cluster_page,
     cluster_text,
     dask_logs,
     scaling_table,
-    view_row,
 )
 from terradask._dask.facade import (
     derived,
@@ -109,7 +107,12 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         self._progress = ClusterProgress(
             arguments.progress, self._live, lambda: self._live.is_drawn
         )
-        provisioner = Provisioner(self._request, self._progress, on_status=self._live.show_status)
+        provisioner = Provisioner(
+            self._request,
+            self._progress,
+            on_status=self._live.show_status,
+            on_found=self._live.find,
+        )
         self._lifecycle = Lifecycle(
             self._request,
             provisioner,
@@ -172,7 +175,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
 
     async def _before_end(self) -> None:
         if self._attached is not None:
-            await self._attached.keep_last_report()
+            await asyncio.gather(self._live.read_last(), self._attached.keep_last_report())
 
     async def _correct_state_internal(self) -> None:
         if self._attached is None:
@@ -248,7 +251,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
             await DaskCluster._close(self)
         finally:
             self._own_logging.close()
-            self._live.close(self._lifecycle.state_when_left)
+            self._live.close(self._lifecycle.state_when_left, self._lifecycle.how_ended)
             if self._attached is not None:
                 await self._attached.dialer.close()
 
@@ -526,19 +529,19 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         )
 
     def _repr_html_(self, cluster_status: str | None = None) -> str:
-        name = self._request.name
-        if self._attached is None or self.status != Status.running:
-            return closed_page(name, self.status.name)
-        from terradask._observe.live_drawing import Drawing
+        from terradask._observe.live_page import page_of
 
-        drawing = Drawing(self._live.view(), with_facts=False).as_mimebundle()
-        return cluster_page(
+        if self._attached is None or self.status != Status.running:
+            return page_of(self._live.view(), is_whole=True)
+        page = cluster_page(
             type(self).__name__,
-            name,
+            self._request.name,
             self._joined.scheduler_info,
             dashboard_link=self.dashboard_link,
-            status_row=cluster_status or view_row(drawing["text/html"]),
+            status_row=cluster_status,
         )
+        # Dask's own widgets ask for its page alone.
+        return page if cluster_status else page_of(self._live.view(), is_whole=True, below=page)
 
     def _scaling_status(self) -> str:
         # Dask's method counts each worker of a host, and the one on the scheduler's host.

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
+from terradask._observe.build_live_view import adapting_text
 from terradask._observe.events import Event
-from terradask._observe.live_view import adapting_text
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -37,11 +37,6 @@ def group_counts(groups: Mapping[str, Counted]) -> str:
         if len(groups) > 1
         else ""
     )
-
-
-def view_row(view: str) -> str:
-    """Return a live view's HTML as a row of the cluster's table in notebooks."""
-    return html_page("live_row", view=view)
 
 
 def scaling_table(
@@ -93,11 +88,6 @@ def _dashboard_address(server: Mapping[str, Any]) -> str | None:
     host = server.get("host") or urlsplit(str(server.get("address"))).hostname
     port = (server.get("services") or {}).get("dashboard")
     return None if port is None else format_dashboard_link(host, port)
-
-
-def closed_page(name: str, state: str) -> str:
-    """Return a cluster object without a running cluster, as notebooks show it."""
-    return html_page("closed_cluster", name=name, state=state)
 
 
 def _joined_of_plan(group: Counted) -> str:

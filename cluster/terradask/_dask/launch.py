@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.lifetime import lifetime_policy
+from terradask._clusters.limits import deployed_members
 from terradask._clusters.pending_launches import CapacityWait
+from terradask._clusters.planned_hosts import planned_hosts
+from terradask._clusters.worker_counts import numbers_at_start
 from terradask._common.progress import Message, Progress, Warned, phase
 from terradask._dask.connectivity import check_route
 from terradask._dask.ignored import warn_without_hashes
@@ -25,6 +28,7 @@ from terradask._observe.shortfall import describe_refusal
 from terradask._observe.status import DeploymentStatus
 from terradask.errors import NoCapacity
 from terradask_host.documents import LifetimePolicy, Run
+from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings, WorkerGroupSettings
@@ -87,6 +91,7 @@ class Launch:
             update={"environ": environ, "worker_groups": self._worker_groups()}
         )
         if made.origin != "created":
+            self._report_planned(run_settings)
             made.deployment._begin_start(run_settings)
             # Before the origin requires a rollback.
             self._check_start()
@@ -143,6 +148,12 @@ class Launch:
         """Log a warning if hosts install packages by version although hashes were requested."""
         requested = self.made.workspace.settings.cluster_named(self.request.name)
         warn_without_hashes(self.request.name, run, requested)
+
+    def _report_planned(self, settings: ClusterSettings) -> None:
+        descriptor = self.made.deployment.descriptor
+        numbers = {SCHEDULER_GROUP: 1, **numbers_at_start(descriptor, settings)}
+        members = deployed_members(descriptor)
+        self.progress(planned_hosts(descriptor.cluster, members, numbers))
 
     def _check_start(self) -> None:
         from terradask._dask.package_check import check_packages

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
 from terradask._dask.rollback import note_untouched
 from terradask._dask.threads import Threads
+from terradask._observe.spent import PricedInstance, together
 from terradask_host.documents import LifetimePolicy
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_modules.tracebacks import explain_interrupt
@@ -59,12 +59,12 @@ def _hosts(provisioned: Provisioned) -> str:
     return f"a scheduler and {n} host{'' if n == 1 else 's'} of workers"
 
 
-def hourly_usd(provisioned: Provisioned) -> Decimal | None:
-    """Return the current price of a cluster's machines; None if unknown."""
-    from terradask._clusters.overview import cluster_hourly_usd
+def priced_instances_of(provisioned: Provisioned) -> list[PricedInstance] | None:
+    """Return a cluster's instances with their current prices; None without permission."""
+    from terradask._clusters.overview import priced_instances
 
     workspace = provisioned.workspace
-    return cluster_hourly_usd(
+    return priced_instances(
         workspace.aws,
         workspace=workspace.settings.workspace.name,
         cluster=provisioned.deployment.name,
@@ -72,7 +72,7 @@ def hourly_usd(provisioned: Provisioned) -> Decimal | None:
 
 
 def _price(provisioned: Provisioned) -> str:
-    usd = hourly_usd(provisioned)
+    usd = together(priced_instances_of(provisioned))
     return "at an unknown price" if usd is None else f"${usd:.4f} an hour"
 
 
@@ -111,6 +111,8 @@ class Lifecycle:
     _return_ownership: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
     #: The state in the last live view.
     state_when_left: str = field(default="closed", init=False)
+    #: How it was ended, in words.
+    how_ended: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self.shutdown_on_close = bool(self.request.shutdown_on_close)
@@ -354,6 +356,7 @@ class Lifecycle:
         ended, _ = side_by_side([end, provisioned.learn_environment], 2)
         if destroys and ended:
             provisioned.workspace.destroy_cluster(deployment.name)
+        self.how_ended = "its deployment is destroyed" if destroys else "its deployment stays"
         self._is_ended = True
 
     def _destroys(self, provisioned: Provisioned) -> bool:

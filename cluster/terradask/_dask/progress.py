@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from terradask._common.naming import counted
 from terradask._common.progress import (
+    LaunchPlanned,
     Message,
     PhaseFinished,
     PhaseStarted,
@@ -59,6 +61,13 @@ def log_line(event: ProgressEvent) -> str:
         return f"{event.subject}: {event.action} of {event.address} {event.state}, {done}"
     if isinstance(event, Warned):
         return event.text
+    if isinstance(event, LaunchPlanned):
+        hosts = (
+            f"{counted(each.number, 'host')} of {each.group} ({each.instance_types[0]})"
+            for each in event.hosts
+            if each.number
+        )
+        return f"{event.subject}: a start launches {', '.join(hosts)}"
     return str(describe(event))
 
 

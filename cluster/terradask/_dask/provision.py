@@ -148,6 +148,8 @@ class Provisioner:
     ----------
     on_status
         Called with each status of a starting cluster.
+    on_found
+        Called with the deployment, before anything is made.
     poll_seconds
         Between two polls of a cluster that another client deploys.
     """
@@ -158,11 +160,13 @@ class Provisioner:
         progress: Progress,
         *,
         on_status: OnStatus = lambda deployment, status: None,
+        on_found: Callable[[Deployment], None] = lambda deployment: None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._request = request
         self._progress = progress
         self._on_status = on_status
+        self._on_found = on_found
         self._poll_seconds = poll_seconds
         self._cancelled = threading.Event()
         #: `progress`, for what both the check before a deployment and the start find.
@@ -218,6 +222,7 @@ class Provisioner:
         begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
         deployment: Deployment = side_by_side(begun, 2)[0]
         made = self._made = Made(workspace, deployment)
+        self._on_found(deployment)
         if request.credentials == "local":
             # Without credentials to lend, fail before resources are created.
             lend(workspace.aws, request.credentials_duration_seconds)

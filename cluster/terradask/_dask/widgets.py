@@ -1,11 +1,15 @@
-"""Draw a cluster's live view in a terminal, a notebook, or a widget of the caller."""
+"""Draw a cluster's live view in a terminal, a notebook, or a widget of the caller; print it as
+lines where there is neither.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO, runtime_checkable
 
 from terradask._observe.live_view import LiveView
 from terradask_host.documents import plain_text
@@ -15,6 +19,11 @@ if TYPE_CHECKING:
 
 #: Longest time that a notebook may show outdated ages.
 _AGES_SECONDS = 10.0
+#: A script's output gets a line after so many seconds in one step.
+_SIGN_SECONDS = 30.0
+
+#: Prints a line for people who wait.
+LastLine = Callable[[str], None]
 
 
 class ClusterWidget(Protocol):
@@ -24,44 +33,121 @@ class ClusterWidget(Protocol):
         """Draw a view."""
 
 
+@runtime_checkable
+class OwnWidget(Protocol):
+    """A widget of this module, which also draws each second while a cluster is made."""
+
+    #: Whether it draws while the cluster is open, and not only while it is made.
+    is_lasting: ClassVar[bool]
+
+    def update(self, view: LiveView) -> None:
+        """Draw a view."""
+
+    def last_line(self, text: str) -> None:
+        """Print what the cluster did, once it is closed."""
+
+
 class TerminalWidget:
-    """Draw in a terminal while a cluster is created; notes stay above."""
+    """Draw in a terminal while a cluster is created; notes stay above, and a line at the end."""
+
+    is_lasting: ClassVar[bool] = False
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live
-        from rich.spinner import Spinner
+
+        from terradask._observe.live_drawing import Steady
 
         self._console = console
-        self._spinner = Spinner("dots", "terradask")
-        self._live = Live(self._spinner, console=console, transient=True)
+        self._steady = Steady()
+        self._live = Live(self._steady, console=console, transient=True)
         self._noted = 0
+        self._there: str | None = None
         self._live.start()
 
     def update(self, view: LiveView) -> None:
         """Draw a view in place of the previous one."""
-        from rich.console import Group
-        from rich.text import Text
-
-        from terradask._observe.live_drawing import Drawing
-
-        # Some of it comes from hosts: print it as plain text, not as markup.
         for note in view.notes[self._noted :]:
-            self._console.print(Text(plain_text(note)))
+            self.last_line(note)
         self._noted = len(view.notes)
-        self._spinner.update(text=Text(plain_text(view.step or f"{view.name}: {view.state}")))
-        if not view.groups:
-            self._live.update(self._spinner)
-            return
-        drawing = Drawing(replace(view, step=None, notes=()))
-        self._live.update(Group(drawing, Text(), self._spinner))
+        self._there = there_line(view)
+        self._live.update(self._steady.show(replace(view, notes=())))
 
     def close(self) -> None:
-        """Remove the view."""
+        """Remove the view, and print that the cluster is there."""
         self._live.stop()
+        if self._there is not None:
+            self.last_line(self._there)
+
+    def last_line(self, text: str) -> None:
+        """Print a line."""
+        from rich.text import Text
+
+        # Some of it comes from hosts: print it as plain text, not as markup.
+        self._console.print(Text(plain_text(text)))
+
+
+class LinesWidget:
+    """Print a line to a script's output for each step that ends, and now and then in a long one."""
+
+    is_lasting: ClassVar[bool] = False
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._noted = 0
+        self._ended: set[str] = set()
+        self._printed_at = clock()
+        self._there: str | None = None
+
+    def update(self, view: LiveView) -> None:
+        """Print what is new in a view."""
+        for note in view.notes[self._noted :]:
+            self.last_line(note)
+        self._noted = len(view.notes)
+        for step in () if view.state == "attaching" else view.steps:
+            if step.is_over and step.name not in self._ended:
+                self._ended.add(step.name)
+                detail = f", {step.detail}" if step.detail else ""
+                did = f"{step.name} {step.state}{detail}"
+                self.last_line(f"{view.name}: {did}, {step.seconds:.0f} s")
+            elif not step.is_over:
+                self._ended.discard(step.name)
+        if view.steps and self._clock() - self._printed_at >= _SIGN_SECONDS:
+            from terradask._observe.live_frame import frame_of
+
+            frame = frame_of(view)
+            self.last_line(f"{frame.summary}; {frame.now}" if frame.now else frame.summary)
+        self._there = there_line(view)
+
+    def close(self) -> None:
+        """Print that the cluster is there."""
+        if self._there is not None:
+            self.last_line(self._there)
+
+    def last_line(self, text: str) -> None:
+        """Print a line."""
+        self._printed_at = self._clock()
+        self._stream.write(f"{plain_text(text)}\n")
+        self._stream.flush()
+
+
+def there_line(view: LiveView) -> str | None:
+    """Return a line about a cluster that has just been made; None if it wasn't. Without the
+    dashboard's link, whose token must not be in logs.
+    """
+    from terradask._observe.live_frame import frame_of
+
+    if not view.steps or not all(step.state == "done" for step in view.steps):
+        return None
+    seconds = sum(step.seconds or 0 for step in view.steps)
+    did = "attached" if view.state == "attaching" else "ready"
+    return f"{frame_of(replace(view, state='running', steps=())).summary}; {did} in {seconds:.0f} s"
 
 
 class NotebookWidget:
     """Draw below a notebook's cell while the cluster is open; rich would need ipywidgets there."""
+
+    is_lasting: ClassVar[bool] = True
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -71,34 +157,46 @@ class NotebookWidget:
         )
         self._drawn: LiveView | None = None
         self._drawn_at = 0.0
+        #: The greatest height so far: what is below stays in place.
+        self._pixels = 0
 
     def update(self, view: LiveView) -> None:
         """Draw a view if it differs from the shown one."""
         from terradask._observe.live_drawing import Drawing
+        from terradask._observe.live_page import height_of, page_of
 
         is_old = time.monotonic() > self._drawn_at + _AGES_SECONDS
         if not is_old and self._drawn == view.without_ages:
             return
         self._drawn, self._drawn_at = view.without_ages, time.monotonic()
-        self._display.update(Drawing(view).as_mimebundle(), raw=True)
+        self._pixels = max(self._pixels, height_of(view))
+        page = page_of(view, least_pixels=self._pixels)
+        self._display.update({"text/plain": Drawing(view).as_text(), "text/html": page}, raw=True)
+
+    def last_line(self, text: str) -> None:
+        """Print nothing: the view has it."""
 
     def close(self) -> None:
         """Keep the last view."""
 
 
-def terminal_widget() -> TerminalWidget:
-    """Return a widget for standard error, even if it isn't a terminal."""
+def own_widget() -> TerminalWidget:
+    """Return the terminal's widget for standard error, even if it isn't a terminal."""
     from rich.console import Console
 
     return TerminalWidget(Console(stderr=True))
 
 
-def default_widget() -> TerminalWidget | NotebookWidget | None:
-    """Return the widget for this process: in IPython, Jupyter, and programs with a terminal as
-    standard error; else None.
+def default_widget() -> TerminalWidget | NotebookWidget | LinesWidget | None:
+    """Return the widget for this process: IPython's, Jupyter's or the terminal's, else lines; None
+    where logging shows the same already, or nothing can be printed.
     """
-    if not (_in_ipython() or sys.stderr.isatty()):
+    if sys.stderr is None:
         return None
+    if not (_in_ipython() or sys.stderr.isatty()):
+        logger = logging.getLogger("terradask")
+        is_logged = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+        return None if is_logged else LinesWidget(sys.stderr)
     from rich.console import Console
 
     console = Console(stderr=True)

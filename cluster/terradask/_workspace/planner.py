@@ -326,6 +326,7 @@ class Planner:
         from terradask._catalog.quotas.launch import LaunchCheck
         from terradask._clusters.launch import check_planned_reservations
         from terradask._clusters.limits import PlannedCluster, check_planned
+        from terradask._clusters.planned_hosts import planned_hosts
 
         validate_cluster_name(name)
         configuration = configuration_of(self._context, overrides)
@@ -338,6 +339,9 @@ class Planner:
                 answers = configuration.answers(name, refresh=refresh)
                 planned = PlannedCluster.of_lock(name, answers.settings.cluster, answers.lock)
                 check = LaunchCheck(self.aws, name, planned.hosts, workspace=self._context.name)
+                if starts:
+                    numbers = {each.group: each.number for each in planned.hosts}
+                    self._context.progress(planned_hosts(name, planned.members, numbers))
                 check_planned(
                     self.aws,
                     self._context.network.baseline(),

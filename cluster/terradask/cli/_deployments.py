@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask._clusters.overview import cluster_hourly_usd
-from terradask._observe.live_view import live_view
+from terradask._clusters.overview import priced_instances
+from terradask._observe.build_live_view import live_view
 from terradask._observe.run_costs.totals import usd_text
 from terradask._observe.shortfall import describe_refusal
 from terradask._observe.verdict import texts
@@ -195,7 +194,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     """Return a cluster's status as text: the verdict with the next command, problems, facts,
     groups, hosts, and logs of failed hosts.
     """
-    from terradask._observe.live_view import adapting_text
+    from terradask._observe.build_live_view import adapting_text
     from terradask._observe.status import scheduler_text
 
     outside = texts(one.surroundings)
@@ -390,26 +389,36 @@ def watch(workspace: Workspace, name: str) -> None:
 def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> None:
     from rich.live import Live
 
-    from terradask._observe.live_drawing import Drawing
+    from terradask._observe.live_drawing import Steady
+    from terradask._observe.live_view import Price
+    from terradask._observe.logs.console_link import console_link
+    from terradask._observe.spent import SpentSoFar
 
     watched, pools = deployment.watch(), deployment.descriptor.pools
-    price: Decimal | None = None
+    spent, steady = SpentSoFar(), Steady()
+    where = workspace.settings.workspace.name
+    logs = console_link(workspace.aws.region, where)
+    links = [] if logs is None else [("logs in CloudWatch", logs)]
     priced_at = -_PRICE_SECONDS
     first = f"reading the state of {deployment.name}"
     with Live(first, console=console, auto_refresh=False) as live:
         while True:
             status = watched.read()
             if time.monotonic() - priced_at >= _PRICE_SECONDS:
-                price = cluster_hourly_usd(
-                    workspace.aws,
-                    workspace=workspace.settings.workspace.name,
-                    cluster=deployment.name,
-                )
+                found = priced_instances(workspace.aws, workspace=where, cluster=deployment.name)
+                spent.observe(found, datetime.now(UTC))
                 priced_at = time.monotonic()
+            now = datetime.now(UTC)
             view = live_view(
-                status, pools, run=watched.run, hourly_usd=price, now=datetime.now(UTC)
+                status,
+                pools,
+                run=watched.run,
+                # Hosts that ended before aren't known.
+                price=Price(spent.hourly_usd, spent.usd(now), is_whole=False),
+                links=links,
+                now=now,
             )
-            live.update(Drawing(view), refresh=True)
+            live.update(steady.show(view), refresh=True)
             time.sleep(_SECONDS)
 
 

@@ -104,7 +104,7 @@ def read_gauges(scheduler: Any, lag_seconds: float) -> dict[str, float]:
     own = scheduler.monitor.recent()
     return {
         **_worker_gauges(scheduler.workers.values()),
-        **_task_gauges(scheduler),
+        **task_gauges(scheduler),
         "clients": float(sum(name != "fire-and-forget" for name in scheduler.clients)),
         "scheduler_event_loop_lag_seconds": lag_seconds,
         "scheduler_cpu_percent": number(own.get("cpu")),
@@ -112,7 +112,8 @@ def read_gauges(scheduler: Any, lag_seconds: float) -> dict[str, float]:
     }
 
 
-def _task_gauges(scheduler: Any) -> dict[str, float]:
+def task_gauges(scheduler: Any) -> dict[str, float]:
+    """Return the numbers of tasks by state."""
     # Dask keeps the numbers by prefix, so no single task is read.
     counts = dict.fromkeys(_STATES.values(), 0)
     for prefix in scheduler.task_prefixes.values():

@@ -62,6 +62,14 @@ class LifetimeWatch:
         # So that it applies to the scheduler's next process too.
         self._report("keepalive", seconds=seconds)
 
+    def timeouts(self) -> dict[str, float | None]:
+        """Return the time without work at the last check, and the timeouts in force."""
+        return {
+            "idle_seconds": self._activity.seen_at - self._activity.active_at,
+            "idle_timeout_seconds": self._policy.idle_timeout_seconds,
+            "no_client_timeout_seconds": self._policy.no_client_timeout_seconds,
+        }
+
     async def run(self) -> None:
         """Return after the end was reported to the host program."""
         while True:

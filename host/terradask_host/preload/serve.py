@@ -15,6 +15,7 @@ from terradask_host import commands
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import Dial, to_port, to_socket
 from terradask_host.preload.commands import Commands, Handlers
+from terradask_host.preload.current_use import CurrentUse
 from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
 from terradask_host.preload.gauges import Gauges, LoopLag, MetricsPage, report_gauges
@@ -185,6 +186,7 @@ async def serve_scheduler(
             commands.Adapt: scaling.adapt,
             commands.ReadPolicies: scaling.read_policies,
             commands.ReadLimits: scaling.read_limits,
+            commands.ReadUse: CurrentUse(scheduler, life).read,
             commands.Scale: scaling.scale,
             commands.ChooseHosts: scaling.would_leave,
             commands.SetKeepalive: life.set_keepalive,

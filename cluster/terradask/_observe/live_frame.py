@@ -1,0 +1,359 @@
+"""``Frame``: the words, bars, squares and tables of a live view, which the renderers draw. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from terradask._common.text_table import duration
+from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price
+from terradask._observe.making import Step, share_of
+from terradask._observe.verdict import Verdict
+from terradask_host.documents import plain_text
+from terradask_stacks.hardware.quantities import GIB
+
+#: What a square, a bar or a word means; each has a shape of its own besides its colour.
+Kind = Literal["running", "coming", "planned", "leaving", "failed"]
+
+_KINDS: Mapping[str, Kind] = {
+    "running": "running",
+    "planned": "planned",
+    "requested": "planned",
+    "leaving": "leaving",
+    "failed": "failed",
+    "lost": "failed",
+}
+_ORDER: tuple[Kind, ...] = ("running", "coming", "planned", "leaving", "failed")
+#: State of a cluster -> its kind. Others end it in order.
+_STATE_KINDS: Mapping[str, Kind] = {
+    "running": "running",
+    "connecting": "coming",
+    "making": "coming",
+    "starting": "coming",
+    "attaching": "coming",
+    "failed": "failed",
+    "interrupted": "failed",
+    "ended": "failed",
+    "unreachable": "failed",
+}
+_STEP_KINDS: Mapping[str, Kind] = {
+    "done": "running",
+    "now": "coming",
+    "failed": "failed",
+    "next": "planned",
+}
+#: State of tasks -> its word.
+_TASKS = {
+    "tasks_processing": "on workers",
+    "tasks_queued": "queued",
+    "tasks_waiting": "waiting for others",
+    "tasks_no_worker": "without a fitting worker",
+    "tasks_in_memory": "in memory",
+    "tasks_erred": "erred",
+}
+#: States of hosts without a report.
+_SILENT = ("launched", "requested", "planned")
+#: A table of hosts folds after so many.
+FOLD = 10
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A bar: its label, its filled part (None: unknown), and the same as text."""
+
+    label: str
+    share: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The hosts of a group as squares."""
+
+    counts: Mapping[Kind, int]
+    #: Kind and text of each state: ``4 running``.
+    legend: tuple[tuple[Kind, str], ...]
+
+    def squares(self, most: int) -> tuple[list[tuple[Kind, int]], int]:
+        """Return at most about so many squares by kind, and the number of hosts of each; a kind
+        with a host has a square. None for a single host, whose words are enough.
+        """
+        total = sum(self.counts.values())
+        if total <= 1:
+            return [], 1
+        each = max(1, -(-total // most))
+        shown = [(kind, -(-self.counts[kind] // each)) for kind in _ORDER if self.counts.get(kind)]
+        return shown, each
+
+    @property
+    def text(self) -> str:
+        """The states with their numbers."""
+        return ", ".join(text for _, text in self.legend)
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """A group of hosts."""
+
+    name: str
+    count: str
+    hardware: str
+    strip: Strip
+    meters: tuple[Meter, ...]
+
+
+@dataclass(frozen=True)
+class HostLine:
+    """A row of the table of hosts: its kind, and its cells under `HOST_HEADS`."""
+
+    kind: Kind
+    cells: tuple[str, ...]
+
+
+HOST_HEADS = ("host", "group", "state", "for", "cpu", "memory", "reason")
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A step of making the cluster."""
+
+    kind: Kind
+    name: str
+    time: str
+    #: Its state in a word.
+    word: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """All that is shown of a cluster, in the order of its fields; text without control
+    characters.
+    """
+
+    name: str
+    state: str
+    kind: Kind
+    age: str
+    price: str
+    #: The progress of making it; None once it is there.
+    bar: Meter | None
+    steps: tuple[StepLine, ...]
+    #: What happens now: what is waited for, or its tasks.
+    now: str
+    ends: str
+    #: What keeps it from what was requested, with the next command.
+    trouble: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    groups: tuple[GroupLine, ...]
+    hosts: tuple[HostLine, ...]
+    #: The hosts that the table leaves out, and their number.
+    more: str
+    facts: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...]
+    #: The only line of a closed cluster.
+    last: str | None
+
+    @property
+    def summary(self) -> str:
+        """The cluster in one line."""
+        parts = [self.state + (f" for {self.age}" if self.age else ""), self.price]
+        if self.bar is not None:
+            parts.append(self.bar.text)
+        parts += [f"{each.name} {each.strip.text}" for each in self.groups]
+        return f"{self.name}: {'; '.join(filter(None, parts))}"
+
+
+def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
+    """Return what is shown of a view, with at most so many hosts in the table; None: all."""
+    hosts = _with_silent(view)
+    most = len(hosts) if most_hosts is None else most_hosts
+    hidden = Counter(host.state for host in hosts[most:])
+    return Frame(
+        _line(view.name),
+        _line(view.state),
+        _STATE_KINDS.get(view.state, "leaving"),
+        "" if view.seconds is None else age_text(view.seconds),
+        price_text(view.price or Price()),
+        _bar(view.steps),
+        tuple(map(_step, view.steps)),
+        _line(_now(view)),
+        f"ends {' · '.join(view.ends)}" if view.ends else "",
+        _line(_trouble(view.verdict)),
+        tuple(map(_line, view.problems)),
+        tuple(map(_line, view.notes)),
+        # A group that may take another's hosts is shown once it has some.
+        tuple(_group(each) for each in view.groups if each.desired or each.states),
+        tuple(map(_host, hosts[:most])),
+        f"and {hidden.total():,} more: {_counts(hidden)}" if hidden else "",
+        tuple((label, _line(value)) for label, value in view.facts),
+        tuple((label, _line(address)) for label, address in view.links),
+        None if view.last is None else _line(view.last),
+    )
+
+
+def _with_silent(view: LiveView) -> tuple[HostRow, ...]:
+    """Return the hosts with a row for each that hasn't reported yet, before the running ones: the
+    table has its final height from the beginning.
+    """
+    if view.state in ("failed", "interrupted"):
+        return view.hosts
+    seen = Counter((host.group, host.state) for host in view.hosts)
+    silent = [
+        HostRow("", group.name, state)
+        for group in view.groups
+        for state in _SILENT
+        for _ in range(group.states.get(state, 0) - seen[group.name, state])
+    ]
+    first = next((at for at, host in enumerate(view.hosts) if host.state == "running"), None)
+    at = len(view.hosts) if first is None else first
+    return (*view.hosts[:at], *silent, *view.hosts[at:])
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def _line(text: str) -> str:
+    return " ".join(plain_text(text).split())
+
+
+def usd(amount: Decimal) -> str:
+    """Return an amount: to the cent, or a small one with four digits."""
+    return f"${amount:,.2f}" if amount >= Decimal("0.1") or not amount else f"${amount:.4f}"
+
+
+def price_text(price: Price) -> str:
+    """Return a price: ``$0.79 an hour, $0.16 so far``; empty if unknown."""
+    parts = []
+    if price.hourly_usd is not None:
+        parts.append(f"{usd(price.hourly_usd)} an hour")
+    elif price.planned_hourly_usd is not None:
+        parts.append(f"about {usd(price.planned_hourly_usd)} an hour")
+    if price.spent_usd is not None:
+        parts.append(f"{'' if price.is_whole else 'at least '}{usd(price.spent_usd)} so far")
+    return ", ".join(parts)
+
+
+def age_text(seconds: float) -> str:
+    """Return a duration in two units, ``12 min 03 s``."""
+    if seconds < 60:
+        return f"{int(seconds)} s"
+    hours, minutes = divmod(int(seconds) // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {int(seconds) % 60:02} s"
+
+
+def _bar(steps: Sequence[Step]) -> Meter | None:
+    if not steps:
+        return None
+    at, step = next(
+        (
+            (n, each)
+            for n, each in enumerate(steps, 1)
+            if not each.is_over or each.state == "failed"
+        ),
+        (len(steps), steps[-1]),
+    )
+    spent = sum(each.seconds or 0 for each in steps)
+    detail = f", {step.detail}" if step.detail else ""
+    failed = " failed" if step.state == "failed" else ""
+    text = f"step {at} of {len(steps)}: {step.name}{failed}{detail}, {spent:.0f} s"
+    return Meter("progress", share_of(steps), text)
+
+
+def _step(step: Step) -> StepLine:
+    time = "" if step.seconds is None else f"{step.seconds:.0f} s"
+    word = {"done": "done", "now": "in progress", "failed": "failed", "next": "to do"}[step.state]
+    return StepLine(_STEP_KINDS[step.state], step.name, time, word)
+
+
+def _now(view: LiveView) -> str:
+    waits = f"waiting: {'; '.join(view.waits)}" if view.waits else ""
+    if view.steps:
+        return view.step or waits
+    if waits or view.use is None:
+        return waits or view.step or ""
+    tasks = [
+        f"{view.use.tasks[name]:,} {word}"
+        for name, word in _TASKS.items()
+        if view.use.tasks.get(name)
+    ]
+    done = [f"{view.use.done:,} done so far"] if view.use.done else []
+    return f"tasks: {', '.join([*tasks, *done])}" if tasks or done else "no tasks yet"
+
+
+def _trouble(verdict: Verdict | None) -> str:
+    if verdict is None or verdict.level != "trouble":
+        return ""
+    return verdict.text + (f"; next: {verdict.command}" if verdict.command else "")
+
+
+def _counts(states: Mapping[str, int]) -> str:
+    return _line(", ".join(f"{number:,} {state}" for state, number in states.items()))
+
+
+def _kind(state: str) -> Kind:
+    return _KINDS.get(state, "coming")
+
+
+def _group(group: GroupRow) -> GroupLine:
+    counts: Counter[Kind] = Counter()
+    for state, number in group.states.items():
+        counts[_kind(state)] += number
+    states = sorted(group.states.items(), key=lambda each: _ORDER.index(_kind(each[0])))
+    legend = tuple((_kind(state), _line(f"{number:,} {state}")) for state, number in states)
+    return GroupLine(
+        group.name,
+        f"{group.instances:,} of {group.desired:,}",
+        f"{group.market} {group.first_type}",
+        Strip(counts, legend),
+        _meters(group),
+    )
+
+
+def _meters(group: GroupRow) -> tuple[Meter, ...]:
+    if not group.threads:
+        return ()
+    cpu = None if group.busy_threads is None else min(group.busy_threads / group.threads, 1.0)
+    limit, used = group.memory_bytes, group.used_bytes
+    share = None if used is None or not limit else min(used / limit, 1.0)
+    return (
+        Meter("cpu", cpu, "" if cpu is None else f"{100 * cpu:.0f} %"),
+        Meter("memory", share, _used_of(used, limit)),
+    )
+
+
+def _percent_of(share: float | None, whole: str) -> str:
+    return whole if share is None else f"{100 * share:.0f} % of {whole}"
+
+
+def _used_of(used: float | None, limit: int | None) -> str:
+    whole = _gib(limit) if limit else ""
+    if used is None:
+        return f"{whole} GiB" if whole else ""
+    return f"{_gib(used)} of {whole} GiB" if whole else f"{_gib(used)} GiB"
+
+
+def _gib(size: float) -> str:
+    amount = size / GIB
+    return f"{amount:,.0f}" if amount >= 10 else f"{amount:.1f}"
+
+
+def _host(host: HostRow) -> HostLine:
+    cpu = None
+    if host.threads and host.busy_threads is not None:
+        cpu = min(host.busy_threads / host.threads, 1.0)
+    return HostLine(
+        _kind(host.state),
+        (
+            _line(host.instance_id),
+            _line(host.group),
+            _line(host.state),
+            "" if host.seconds is None else duration(host.seconds),
+            "" if not host.threads else _percent_of(cpu, f"{host.threads:,}"),
+            _used_of(host.used_bytes, host.memory_bytes) if host.threads else "",
+            _line(host.reason or ""),
+        ),
+    )
