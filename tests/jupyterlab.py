@@ -19,6 +19,7 @@ _TOKEN = "in-a-test-on-loopback"
 #: asked of the internet.
 _SETTINGS = {
     "terminal-extension/plugin": {"screenReaderMode": True, "fontSize": 12, "theme": "dark"},
+    "apputils-extension/themes": {"adaptive-theme": True},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
 _OPTIONS = ["--no-browser", "--allow-root", "--ip=127.0.0.1", "--LabApp.news_url=None"]
@@ -32,7 +33,7 @@ def lab(folder: Path, home: Path, **environ: str) -> Iterator[str]:
     info = home / "address"
     for name, values in _SETTINGS.items():
         file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
     variables = {
         **os.environ,

@@ -7,6 +7,7 @@ life tests/simulator/test_screenshots.py``, and look at them.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,16 +29,22 @@ PATIENCE_MS = 1000 * PROCESS_SECONDS // 2
 
 CELLS = [
     'from terradask import Cluster\n\ncluster = Cluster("etl", n_workers=3, package_sync=False)',
+    "import time\n\nclient = cluster.get_client()\n"
+    "slept = client.map(lambda n: time.sleep(1), range(900), pure=False)",
     "cluster",
     "cluster.close()",
 ]
 
 
-#: Notes whatever a view shows from now on, however short.
+#: Notes whatever a view shows from now on, however short, and the first one's heights.
 NOTE_TEXTS = """() => {
     window.noted = new Set();
-    const note = () => document.querySelectorAll(".terradask-cluster").forEach(
-        (view) => noted.add(view.textContent));
+    window.heights = [];
+    const note = () => document.querySelectorAll(".terradask-cluster").forEach((view, at) => {
+        noted.add(view.textContent);
+        const height = Math.round(view.getBoundingClientRect().height);
+        if (at === 0 && height && heights.at(-1) !== height) heights.push(height);
+    });
     new MutationObserver(note).observe(
         document.body, {subtree: true, childList: true, characterData: true});
 }"""
@@ -104,22 +111,50 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
     page.evaluate(NOTE_TEXTS)
     run(cells.first, page)
     view = cells.first.locator(".terradask-cluster")
-    # It stands there for a second or two, in which a busy machine may not look.
-    page.wait_for_function(
-        "() => [...noted].some((text) => text.includes('etl: applying the plan'))"
-    )
-    keep(cells.first, "notebook-making.png", tmp_path)
+    # It is there for a second or two, in which a busy machine may not look.
+    page.wait_for_function("() => [...noted].some((text) => text.includes('3 planned'))")
+    keep_in_both(cells.first, "notebook-making", tmp_path)
     expect(view).to_contain_text("3 running", timeout=PATIENCE_MS)
     expect(view).to_contain_text("an hour", timeout=PATIENCE_MS)
-    expect(view.locator("a")).to_contain_text("http://127.0.0.1:", timeout=PATIENCE_MS)
-    keep(cells.first, "notebook-running.png", tmp_path)
-    # The object itself shows the same, inside Dask's own page.
+    expect(view.get_by_role("link", name="dashboard")).to_have_attribute(
+        "href", re.compile("http://127.0.0.1:"), timeout=PATIENCE_MS
+    )
+    expect(view.get_by_role("meter", name="memory")).to_have_attribute(
+        "aria-valuetext", re.compile(r"\d of \d+ GiB"), timeout=PATIENCE_MS
+    )
     run(cells.nth(1), page)
-    expect(cells.nth(1)).to_contain_text("3 running", timeout=PATIENCE_MS)
-    expect(cells.nth(1)).to_contain_text("Total threads", timeout=PATIENCE_MS)
+    expect(view).to_contain_text(re.compile("tasks: 12 on workers, .* queued"), timeout=PATIENCE_MS)
+    keep_in_both(cells.first, "notebook-running", tmp_path)
+    heights = page.evaluate("heights")
+    # What is below moves down at most, and seldom.
+    assert heights == sorted(heights)
+    assert len(heights) <= 4
+    for width in (640, 1_600):
+        page.set_viewport_size({"width": width, "height": 760})
+        page.wait_for_timeout(500)
+        assert view.evaluate("view => view.scrollWidth - view.clientWidth") <= 0
+        cells.first.screenshot(path=tmp_path / f"notebook-{width}.png")
+    page.set_viewport_size({"width": 1_100, "height": 760})
+    # The object itself shows the same, and Dask's own page below.
     run(cells.nth(2), page)
-    expect(view).to_have_text("cluster    etl: closed", timeout=PATIENCE_MS)
+    expect(cells.nth(2)).to_contain_text("3 running", timeout=PATIENCE_MS)
+    cells.nth(2).get_by_text("Dask's own view").click()
+    expect(cells.nth(2)).to_contain_text("Total threads", timeout=PATIENCE_MS)
+    cells.nth(2).screenshot(path=tmp_path / "notebook-object.png")
+    run(cells.nth(3), page)
+    expect(view).to_contain_text("etl: closed after", timeout=PATIENCE_MS)
+    expect(view).to_contain_text("its deployment is destroyed")
     expect(view.locator("a")).to_have_count(0)
+
+
+def keep_in_both(cell: Locator, name: str, folder: Path) -> None:
+    """Take pictures in light and dark."""
+    page = cell.page
+    for scheme, suffix, is_light in (("dark", "-dark", "false"), ("light", "", "true")):
+        page.emulate_media(color_scheme=scheme)
+        page.locator(f"body[data-jp-theme-light={is_light}]").wait_for(state="attached")
+        page.wait_for_timeout(300)
+        keep(cell, f"{name}{suffix}.png", folder)
 
 
 def test_a_terminal_shows_a_cluster_that_starts(

@@ -104,7 +104,12 @@ def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
         eventually(lambda: states() == {"running": 3})
         facts = dict(views[-1].facts)
         assert facts["dask"].startswith("3 workers, ")
-        assert facts["price"].endswith("an hour")
+        eventually(lambda: views[-1].price.spent_usd is not None)
+        assert views[-1].price.hourly_usd is not None
+        # Hosts that ended before this object aren't known to it.
+        assert not views[-1].price.is_whole
+        eventually(lambda: views[-1].use is not None and len(views[-1].use.hosts) == 3)
+        assert [label for label, _ in views[-1].links] == ["dashboard", "logs in CloudWatch"]
         assert {host.threads is None for host in views[-1].hosts if host.group == "workers"} == {
             False
         }
@@ -121,3 +126,9 @@ def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
         # Reads wait their turn: two a second, and those of the price, one after the other.
         assert sum(sim.calls(by="role").get("", {}).values()) <= 2 * (time.monotonic() - began) + 6
     assert views[-1].state == "left running"
+    assert (views[-1].last or "").startswith(
+        "seen keeps running: a scheduler and 3 hosts of workers"
+    )
+    # It was only attached to.
+    assert {view.state for view in views} == {"connecting", "attaching", "running", "left running"}
+    assert {step.name for view in views for step in view.steps} == {"scheduler", "workers"}

@@ -292,8 +292,9 @@ class ClusterArguments:
     progress
         Function that is called with each progress event, in the thread that does the work.
     show_widget
-        Whether IPython, Jupyter and programs in a terminal show the cluster while it is made, and
-        notebooks also as long as it is open, unless `asynchronous`. By default True.
+        Whether IPython, Jupyter and terminals show the cluster while it is made, and notebooks as
+        long as it is open; and whether a program's standard error gets a line for each step
+        elsewhere. Not if `asynchronous`. By default True.
     custom_widget
         Object that draws instead, anywhere: its method ``update`` is called with a `LiveView` at
         each step of making the cluster, and then each second until it is closed, in the thread that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,8 @@ from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings, WorkerGroupSettings
+
+logger = logging.getLogger("terradask")
 
 #: Receives the status of a starting cluster.
 OnStatus = Callable[[Deployment, DeploymentStatus], None]
@@ -91,8 +94,8 @@ class Launch:
             update={"environ": environ, "worker_groups": self._worker_groups()}
         )
         if made.origin != "created":
-            self._report_planned(run_settings)
             made.deployment._begin_start(run_settings)
+            self._report_planned(run_settings)
             # Before the origin requires a rollback.
             self._check_start()
             made.origin = "started"
@@ -150,10 +153,15 @@ class Launch:
         warn_without_hashes(self.request.name, run, requested)
 
     def _report_planned(self, settings: ClusterSettings) -> None:
+        """Report the hosts of a start, which this can't prevent."""
         descriptor = self.made.deployment.descriptor
-        numbers = {SCHEDULER_GROUP: 1, **numbers_at_start(descriptor, settings)}
-        members = deployed_members(descriptor)
-        self.progress(planned_hosts(descriptor.cluster, members, numbers))
+        try:
+            numbers = {SCHEDULER_GROUP: 1, **numbers_at_start(descriptor, settings)}
+            planned = planned_hosts(descriptor.cluster, deployed_members(descriptor), numbers)
+        except Exception:
+            logger.debug("the hosts of the start aren't known", exc_info=True)
+            return
+        self.progress(planned)
 
     def _check_start(self) -> None:
         from terradask._dask.package_check import check_packages

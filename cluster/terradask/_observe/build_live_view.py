@@ -14,6 +14,7 @@ from terradask._observe.status import OVER, DeploymentStatus, hosts_by_state, sc
 from terradask_host.documents import HostReport, Run
 from terradask_host.rules.lifetime import ends_at
 from terradask_host.scaling_policy import ScalingPolicy
+from terradask_modules.names import SCHEDULER_GROUP
 from terradask_stacks.hardware.quantities import GIB
 
 #: State of a host, as in `events.STATE_OF_STEP` -> the sentence about waiting.
@@ -63,7 +64,7 @@ def live_view(
     hosts = [
         _row(host, by_host.get(host.instance_id, ()), use, now)
         # The events report the hosts that are gone.
-        for host in sorted(status.hosts, key=lambda host: (_position(host.state), host.at))
+        for host in sorted(status.hosts, key=_place)
         if host.state not in OVER
     ]
     groups = tuple(
@@ -178,8 +179,9 @@ def _waits(groups: Sequence[GroupRow]) -> tuple[str, ...]:
     )
 
 
-def _position(state: str) -> int:
-    return _ORDER.index(state) if state in _ORDER else len(_ORDER)
+def _place(host: HostReport) -> tuple[int, bool, str]:
+    position = _ORDER.index(host.state) if host.state in _ORDER else len(_ORDER)
+    return position, host.group != SCHEDULER_GROUP, host.at
 
 
 def _row(

@@ -66,9 +66,9 @@ class Drawing:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
-        room = max(options.size.height - _OTHER_LINES, _FEWEST_HOSTS)
+        most = max(options.size.height - _OTHER_LINES, _FEWEST_HOSTS)
         lines = _Lines(options.max_width, options.ascii_only)
-        yield from lines.of(frame_of(self.view, min(self.most_hosts, room)))
+        yield from lines.of(frame_of(self.view, min(self.most_hosts, most)))
 
     def as_text(self) -> str:
         """Return the lines without styles, for a notebook's text."""
@@ -144,8 +144,8 @@ class _Lines:
         )
         if frame.age:
             left.append(f" for {frame.age}")
-        room = self.width - len(frame.price) - 2
-        left.truncate(max(room, 10), overflow="ellipsis", pad=room > 0)
+        columns = self.width - len(frame.price) - 2
+        left.truncate(max(columns, 10), overflow="ellipsis", pad=columns > 0)
         return self._cut(Text.assemble(left, "  ", frame.price))
 
     def _progress(self, bar: Meter) -> Text:
@@ -205,8 +205,11 @@ class _Lines:
     def _strip(self, strip: Strip, hardware: str) -> Iterator[Text]:
         squares, each = strip.squares((self.width - 2) * _SQUARE_LINES)
         line = Text("  " if squares else "")
+        # In many fonts, squares side by side are a bar.
+        gap = " " if 2 * sum(number for _, number in squares) <= self.width - 2 else ""
         for kind, number in squares:
-            line.append(self._sign(_SQUARES[kind]) * number, _STYLES[kind])
+            line.append(f"{self._sign(_SQUARES[kind])}{gap}" * number, _STYLES[kind])
+        line.rstrip()
         words = [
             Text(f"  {self._sign(_SQUARES[kind])} {text}", _STYLES[kind])
             for kind, text in strip.legend

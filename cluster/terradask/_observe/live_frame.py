@@ -15,13 +15,14 @@ from terradask._observe.verdict import Verdict
 from terradask_host.documents import plain_text
 from terradask_stacks.hardware.quantities import GIB
 
-#: What a square, a bar or a word means; each has a shape of its own besides its colour.
+#: What a square, a bar or a word means; each has a shape and a colour.
 Kind = Literal["running", "coming", "planned", "leaving", "failed"]
 
 _KINDS: Mapping[str, Kind] = {
     "running": "running",
     "planned": "planned",
     "requested": "planned",
+    "prepared": "planned",
     "leaving": "leaving",
     "failed": "failed",
     "lost": "failed",
@@ -181,7 +182,8 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         _bar(view.steps),
         tuple(map(_step, view.steps)),
         _line(_now(view)),
-        f"ends {' · '.join(view.ends)}" if view.ends else "",
+        # Bar and steps have the place of these and the facts.
+        f"ends {' · '.join(view.ends)}" if view.ends and not view.steps else "",
         _line(_trouble(view.verdict)),
         tuple(map(_line, view.problems)),
         tuple(map(_line, view.notes)),
@@ -189,7 +191,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         tuple(_group(each) for each in view.groups if each.desired or each.states),
         tuple(map(_host, hosts[:most])),
         f"and {hidden.total():,} more: {_counts(hidden)}" if hidden else "",
-        tuple((label, _line(value)) for label, value in view.facts),
+        () if view.steps else tuple((label, _line(value)) for label, value in view.facts),
         tuple((label, _line(address)) for label, address in view.links),
         None if view.last is None else _line(view.last),
     )
@@ -273,8 +275,10 @@ def _now(view: LiveView) -> str:
     waits = f"waiting: {'; '.join(view.waits)}" if view.waits else ""
     if view.steps:
         return view.step or waits
-    if waits or view.use is None:
+    if waits or view.step:
         return waits or view.step or ""
+    if view.use is None:
+        return "nothing is waited for" if view.groups else ""
     tasks = [
         f"{view.use.tasks[name]:,} {word}"
         for name, word in _TASKS.items()

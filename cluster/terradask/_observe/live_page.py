@@ -16,8 +16,8 @@ _MOST_SQUARES, _FEW = 2_000, 200
 _FEW_IN_ROW, _MANY_IN_ROW = 50, 100
 _FEW_PIXELS, _MANY_PIXELS = 12, 8
 #: Heights in pixels, as in the template.
-_LINE, _GROUP, _ROW, _BORDER = 20, 52, 22, 20
-#: Lines of the cluster itself, groups and hosts for which there is room from the beginning.
+_LINE, _GROUP, _ROW, _BORDER = 20, 54, 23, 22
+#: Lines of the cluster itself, groups and hosts whose height is reserved.
 _LINES, _GROUPS, _HOSTS = 6, 2, 2
 
 #: Columns of hosts that keep their place while they are empty.
