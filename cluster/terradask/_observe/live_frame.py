@@ -15,7 +15,7 @@ from terradask._observe.verdict import Verdict
 from terradask_host.documents import plain_text
 from terradask_stacks.hardware.quantities import GIB
 
-#: What a square, a bar or a word means; each has a shape and a colour.
+#: Meaning of a square or a word; each has a shape and a colour.
 Kind = Literal["running", "coming", "planned", "leaving", "failed"]
 
 _KINDS: Mapping[str, Kind] = {
@@ -142,10 +142,10 @@ class Frame:
     #: The progress of making it; None once it is there.
     bar: Meter | None
     steps: tuple[StepLine, ...]
-    #: What happens now: what is waited for, or its tasks.
+    #: The present: reasons of waiting, or its tasks.
     now: str
     ends: str
-    #: What keeps it from what was requested, with the next command.
+    #: Its gravest problem, with the next command.
     trouble: str
     problems: tuple[str, ...]
     notes: tuple[str, ...]

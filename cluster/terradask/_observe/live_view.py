@@ -53,7 +53,7 @@ class HostRow:
 
 @dataclass(frozen=True)
 class Price:
-    """What a cluster costs, in US dollars.
+    """The price of a cluster, in US dollars.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Use:
-    """What an attached cluster's workers use now, by the scheduler's own numbers.
+    """The present use of an attached cluster's workers, by the scheduler's own numbers.
 
     Parameters
     ----------
@@ -132,15 +132,15 @@ class LiveView:
     seconds
         Time since its start; None if unknown.
     price
-        What it costs; None if nothing is known.
+        Its price; None if nothing is known.
     ends
-        What ends it and when, a part of a sentence each.
+        The reasons and times of its end, a part of a sentence each.
     links
         Label and address, such as of the dashboard, which contains a token, and of its logs.
     use
-        What its workers use; None without a connection to its scheduler.
+        Use of its workers; None without a connection to its scheduler.
     last
-        What it did and cost, in a line, once it is closed.
+        A line on its work and cost, once it is closed.
     verdict
         The first line, and the next command; None while the cluster is made.
     """

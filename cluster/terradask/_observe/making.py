@@ -61,7 +61,7 @@ class Step:
     share
         The part of it that is done, 0 to 1.
     detail
-        What is counted in it, such as ``41 of 55``; None without it.
+        Its counts, such as ``41 of 55``; None without it.
     """
 
     name: str
