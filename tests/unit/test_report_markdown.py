@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -101,6 +102,20 @@ def test_policy_and_cost_have_their_places():
         "without a price, and not in the totals: aws_autoscaling_group.workers: x9.huge: no price "
         "of x9.huge: not found"
     ) in in_terminal
+
+
+def test_equal_findings_are_one_and_notes_are_folded():
+    many = tuple(
+        replace(FINDING, severity="warning", address=f"aws_thing.number_{i}") for i in range(9)
+    )
+    note = replace(FINDING, severity="note", message="a remark")
+    text = to_markdown(whole(report(findings=(note, *many)), report(stack="etl", findings=many)))
+    (line,) = [line for line in text.splitlines() if line.startswith("- **warning**")]
+    assert line.startswith(
+        "- **warning** `P1` network, etl `aws_thing.{number_0, number_1, number_2, number_3}` and "
+        "5 more allows everything"
+    )
+    assert text.index("Policy: 1 more finding</summary>") < text.index("a remark")
 
 
 def test_without_any_price_the_reason_stands_in_the_place_of_totals():

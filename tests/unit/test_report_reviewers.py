@@ -59,7 +59,7 @@ def test_a_tag_of_a_network_and_three_clusters_is_one_line() -> None:
     assert "$" not in text
     assert "CAUTION" not in text
     in_terminal = to_text(change("changed-tag"), details=False).splitlines()
-    assert len(in_terminal) <= 25
+    assert len(in_terminal) <= 15
     assert '  ~ 43 resources: tags.cost-centre = "4711" -> "4712"' in in_terminal
 
 
@@ -108,6 +108,7 @@ def test_equal_texts_are_there_once_and_addresses_before_them() -> None:
     text = to_markdown(change("new-network"))
     assert text.count("Makes an instance of Amazon Linux 2023 a host") == 1
     assert text.count("user_data: document") == 10
+    assert text.count("\n`user_data` of ") == 1
     short = to_markdown(change("new-network"), limit=6_000)
     assert "left out for length: documents" in short
     for address in ("aws_security_group.{scheduler, worker}", "aws_vpc.this", "aws_iam_role."):
@@ -119,6 +120,7 @@ def test_fifty_stacks_are_one_screen_before_the_first_fold() -> None:
     assert len(before_folds.splitlines()) <= 20
     assert "`aws_autoscaling_group.workers` is destroyed" in before_folds
     assert "- **together**: $" in before_folds
+    assert len(to_text(change("fifty-stacks"), details=False).splitlines()) <= 60
     # The fold has every stack.
     whole = to_markdown(change("fifty-stacks"))
     assert all(f"team-{number:02}-nightly" in whole for number in range(48))

@@ -45,7 +45,7 @@ from terradask._plans.summary import Change, PlanSummary, values_beside_document
 
 if TYPE_CHECKING:
     from terradask._plans.policy.findings import PolicyFinding
-    from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
+    from terradask._plans.report import ReportContext, WorkspaceReport
 
 
 #: The longest report: GitHub's limit is 65,536 characters, and bots add their own text.
@@ -77,6 +77,7 @@ _SHOWN_FINDINGS = 8
 _SHOWN_CHANGES = 10
 _SHOWN_VALUES = 6
 _NAMED_STACKS = 4
+_NAMED_RESOURCES = 4
 #: How many addresses a line has, so that a page can be cut between them.
 _A_LINE = 100
 _RUNNING = 4
@@ -134,7 +135,7 @@ def _footer(report: WorkspaceReport, *, can_be_applied: bool) -> str:
     if not (report.counts.total and can_be_applied):
         return ""
     how = "Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report."
-    return f"\n{small(how)}\n"
+    return f"{small(how)}\n"
 
 
 def _short(report: WorkspaceReport) -> Iterator[Section]:
@@ -197,25 +198,40 @@ def _stacks(names: Sequence[str], *, most: int = _NAMED_STACKS) -> str:
 
 
 def _policy(report: WorkspaceReport) -> Iterator[Section]:
-    found = [(plan, finding) for plan in report.plans for finding in plan.findings]
-    found.sort(key=lambda each: (not each[1].blocking, each[1].waived is not None))
+    """Yield the findings, equal ones once; notes and waived ones are folded."""
     several = report.stack is None
-    lines = [_finding(plan, finding, several=several) for plan, finding in found]
-    shown, rest = lines[:_SHOWN_FINDINGS], lines[_SHOWN_FINDINGS:]
+    alike: dict[tuple[int, str, str], dict[str, list[str]]] = {}
+    for plan in report.plans:
+        for finding in plan.findings:
+            rank = 0 if finding.blocking else 1 if _is_open(finding) else 2
+            places = alike.setdefault((rank, *_finding(finding)), {}).setdefault(plan.stack, [])
+            places += [finding.address] if finding.address else []
+    lines: dict[bool, list[str]] = {True: [], False: []}
+    for (rank, head, text), stacks in sorted(alike.items(), key=lambda each: each[0][0]):
+        addresses = list(dict.fromkeys(one for places in stacks.values() for one in places))
+        of = f"{_stacks(list(stacks))} " if several else ""
+        more = len(addresses) - _NAMED_RESOURCES
+        others = f" and {more} more" if more > 0 else ""
+        named = ", ".join(_by_type(addresses[:_NAMED_RESOURCES]))
+        where = f"{named}{others} " if addresses else ""
+        lines[rank < 2].append(f"- {head} {of}{where}{text}\n")
+    shown, rest = lines[True][:_SHOWN_FINDINGS], lines[True][_SHOWN_FINDINGS:] + lines[False]
     yield Section("policy", _POLICY, "\n**Policy**\n\n", shown, "findings")
-    summary = counted(len(rest), "more finding")
-    yield fold(summary, _POLICY, rest, name="more findings", what="findings")
+    summary = counted(len(rest), f"{'more ' if shown else ''}finding")
+    yield fold(f"Policy: {summary}", _POLICY, rest, name="more findings", what="findings")
 
 
-def _finding(plan: PlanReport, finding: PolicyFinding, *, several: bool) -> str:
+def _is_open(finding: PolicyFinding) -> bool:
+    return finding.waived is None and str(finding.severity) != "note"
+
+
+def _finding(finding: PolicyFinding) -> tuple[str, str]:
+    """Return a finding's severity with its rule, and its text."""
     word, more = str(finding.severity), finding.advice
     if finding.waived:
         word, more = f"waived until {escaped(finding.waived.expires)}", finding.waived.reason
-    of = f"{escaped(plan.stack)} " if several else ""
-    resource = f"{code(finding.address)} " if finding.address else ""
     note = f"<br>{small(escaped(more))}" if more else ""
-    what = f"{of}{resource}{escaped(finding.message)}"
-    return f"- **{word}** {code(finding.check)} {what}{note}\n"
+    return f"**{word}** {code(finding.check)}", f"{escaped(finding.message)}{note}"
 
 
 def _overview(report: WorkspaceReport) -> Iterator[Section]:

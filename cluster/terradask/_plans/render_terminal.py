@@ -143,14 +143,29 @@ def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:
     return captured.get()
 
 
-def _lines(shown: Shown, *, details: bool, verdict: bool = True) -> Iterator[Text]:
-    from terradask._plans.report import WorkspaceReport, cost_changes
+def _lines(shown: Shown, *, details: bool) -> Iterator[Text]:
+    from terradask._plans.report import WorkspaceReport
 
     if isinstance(shown, WorkspaceReport):
         yield from _workspace(shown, details=details)
         return
     report, summary = (None, shown) if isinstance(shown, PlanSummary) else (shown, shown.summary)
     yield Text(summary.headline, style="bold")
+    yield from _body(shown, details=details)
+    yield from _block([Text(f"{origin(summary)}{_expiry(report)}", style="dim")])
+    if report is not None:
+        yield from _block([_verdict(report, summary.stack)])
+
+
+def _expiry(report: PlanReport | None) -> str:
+    return f", to be applied until {report.expires_at}" if report and report.expires_at else ""
+
+
+def _body(shown: PlanSummary | PlanReport, *, details: bool) -> Iterator[Text]:
+    """Yield what is between the headline and the origin, without the stack's name."""
+    from terradask._plans.report import cost_changes
+
+    report, summary = (None, shown) if isinstance(shown, PlanSummary) else (shown, shown.summary)
     found = cautions_of(summary, shown.dangers)
     yield from _block(chain.from_iterable(map(_caution, found)))
     if report is not None:
@@ -161,28 +176,43 @@ def _lines(shown: Shown, *, details: bool, verdict: bool = True) -> Iterator[Tex
     drift = (_change(change, details=True) for change in summary.drift)
     title = "changed outside Terraform since its last run:"
     yield from _block(chain.from_iterable(drift), title=title)
-    expiry = ""
-    if report is not None:
-        if report.cost is None or cost_changes(report):
-            hardware = (Text(f"  {group}: {reason}") for group, reason in report.hardware.items())
-            yield from _block(hardware, title="hardware:")
-            for what, value in software(report):
-                yield from (Text(), Text(f"{what}: {value}", style="bold"))
-        if report.cost is not None:
-            yield from _block(_cost(report.cost, report.cost_before))
-        expiry = f", to be applied until {report.expires_at}" if report.expires_at else ""
-    yield from _block([Text(f"{origin(summary)}{expiry}", style="dim")])
-    if report is not None and verdict:
-        yield from _block([_verdict(report, summary.stack)])
+    if report is None:
+        return
+    if report.cost is None or cost_changes(report):
+        hardware = (Text(f"  {group}: {reason}") for group, reason in report.hardware.items())
+        yield from _block(hardware, title="hardware:")
+        for what, value in software(report):
+            yield from (Text(), Text(f"{what}: {value}", style="bold"))
+    if report.cost is not None:
+        yield from _block(_cost(report.cost, report.cost_before))
+
+
+def _alike(plans: Iterable[PlanReport], *, details: bool) -> Iterator[Text]:
+    """Yield plans, those of which all but stack and hash is equal as one."""
+    found: dict[tuple[str, ...], list[tuple[PlanReport, list[Text]]]] = {}
+    for plan in plans:
+        body = list(_body(plan, details=details))
+        key = (plan.summary.counts.text, *(line.plain for line in body))
+        found.setdefault(key, []).append((plan, body))
+    for (counts, *_), equal in found.items():
+        first, body = equal[0]
+        if len(equal) == 1:
+            made, headline = origin(first.summary), first.summary.headline
+        else:
+            hashes = ", ".join(plan.summary.plan_hash[:12] for plan, _ in equal)
+            made = f"plans {hashes} of {first.summary.created_at}, {made_with(first.summary)}"
+            headline = f"{', '.join(plan.stack for plan, _ in equal)}: each {counts}"
+        yield from (Text(headline, style="bold"), *body)
+        yield from _block([Text(f"{made}{_expiry(first)}", style="dim")])
+        yield Text()
 
 
 def _workspace(report: WorkspaceReport, *, details: bool) -> Iterator[Text]:
     from terradask._plans.report import cost_before
 
     quiet = [plan.stack for plan in report.plans if plan.verdict == "no changes"]
-    for plan in report.plans:
-        if len(report.plans) == 1 or plan.stack not in quiet:
-            yield from (*_lines(plan, details=details, verdict=False), Text())
+    shown = [plan for plan in report.plans if len(report.plans) == 1 or plan.stack not in quiet]
+    yield from _alike(shown, details=details)
     cost, before = report.cost, cost_before(report.plans)
     if cost is not None and (before is None or before.totals() != cost.totals()):
         missing = f" (without {len(cost.unpriced)} that have no price)" if cost.unpriced else ""
