@@ -207,6 +207,8 @@ class SchedulerAddress(Record):
     exchanges: Mapping[str, Exchange] | None = None
     #: Group of workers -> the number of hosts that a client has set and the group hasn't reached.
     numbers: Mapping[str, int] = field(default_factory=dict)
+    #: The near end of a run that is idle or without a client, unless that changes.
+    ending: Ended | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -217,7 +219,7 @@ class SchedulerAddress(Record):
     def to_document(self) -> dict[str, Any]:
         """Return the document ``scheduler.json``."""
         document = {"format": FORMAT, **asdict(self)}
-        return document if self.ended else {k: v for k, v in document.items() if k != "ended"}
+        return {k: v for k, v in document.items() if v or k not in ("ended", "ending")}
 
 
 @dataclass(frozen=True)

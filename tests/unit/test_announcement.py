@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from terradask_host.agent.announcement import Announcement
+from terradask_host.documents import Ended, SchedulerAddress
 from terradask_host.errors import ConfigInvalid
 from terradask_host.structure import SchedulerEntry
 from terradask_host.timing import Timing
@@ -93,6 +94,18 @@ def test_what_could_not_be_written_once_is_written_later(
     announcement.keep("numbers", {"workers": 3})
     assert objects.stored is not None
     assert objects.stored["numbers"] == {"workers": 3}
+
+
+def test_a_near_end_is_written_and_taken_back(
+    announcement: Announcement, objects: LosesAnswers
+) -> None:
+    assert objects.stored is not None
+    assert "ending" not in objects.stored
+    announcement.note_ending("2026-11-20T12:00:00Z", "idle since 2026-11-20T11:40:00Z")
+    ending = SchedulerAddress.read(objects.stored).ending
+    assert ending == Ended("2026-11-20T12:00:00Z", "idle since 2026-11-20T11:40:00Z")
+    announcement.note_ending(None, None)
+    assert SchedulerAddress.read(objects.stored).ending is None
 
 
 def test_what_was_deleted_is_not_brought_back(

@@ -22,6 +22,7 @@ from terradask_host.rules.lifetime import (
     end_reason,
     ends_at,
     lifetime_end_reason,
+    near_end,
 )
 from terradask_host.timing import Timing
 from terradask_stacks.settings import ClusterSettings
@@ -55,6 +56,27 @@ def tell(*looks: tuple[float, dict[str, Any]]) -> Activity:
 
 
 BUSY = {"idle_seconds": None}
+
+
+def test_a_near_end_is_known_from_half_of_the_time_on_and_work_puts_it_off() -> None:
+    policy = LifetimePolicy(idle_timeout_seconds=300, no_client_timeout_seconds=None)
+    assert near_end(tell((145, {})), policy, NOON) is None
+    found = near_end(tell((160, {})), policy, NOON)
+    assert found is not None
+    at, why = found
+    assert at == NOON + datetime.timedelta(seconds=140)
+    assert why == "idle since 2026-11-20T11:57:20Z"
+    assert near_end(tell((160, {}), (170, BUSY)), policy, NOON) is None
+    # Of a day, the last ten minutes count.
+    day = replace(policy, idle_timeout_seconds=86_400)
+    assert near_end(tell((86_400 / 2 + 100, {})), day, NOON) is None
+    # Shorter times are over before anyone reads it.
+    assert near_end(tell((55, {})), IDLE, NOON) is None
+    alone = LifetimePolicy(idle_timeout_seconds=None, no_client_timeout_seconds=120)
+    found = near_end(tell((100, BUSY)), alone, NOON)
+    assert found is not None
+    assert found[1] == "no client since 2026-11-20T11:58:20Z"
+    assert near_end(tell((100, {**BUSY, "present": ANN})), alone, NOON) is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from distributed import Client, Scheduler, fire_and_forget, get_client, rpc
 from distributed.comm import connect
 from distributed.worker import Worker
 
+from terradask_host.preload import lifetime_watch
 from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.lifetime_watch import (
     UPLOAD_BYTES_A_SECOND,
@@ -222,6 +224,23 @@ async def test_it_tells_when_the_cluster_is_over(scheduler: Scheduler) -> None:
     ((event, facts),) = await watch_until_over(scheduler, idle_timeout_seconds=0.2)
     assert event == "over"
     assert facts["reason"].startswith("idle for 0.2 seconds, since ")
+
+
+async def test_it_reports_a_near_end_once_and_that_it_is_off(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+    watch = LifetimeWatch(scheduler, {}, lambda event, **facts: told.append((event, facts)))
+    at = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
+    near: list[tuple[datetime.datetime, str] | None] = [None]
+    monkeypatch.setattr(lifetime_watch, "near_end", lambda *_: near[0])
+    for found in (None, (at, "idle since x"), (at, "idle since x"), None, None):
+        near[0] = found
+        watch._report_near(at)
+    assert told == [
+        ("ending", {"at": "2026-11-20T12:00:00Z", "reason": "idle since x"}),
+        ("ending", {"at": None, "reason": None}),
+    ]
 
 
 async def test_it_tells_what_a_client_said_and_goes_by_it(scheduler: Scheduler) -> None:

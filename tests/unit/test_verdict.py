@@ -20,7 +20,7 @@ from terradask._observe.problems import problems_of
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.verdict import KINDS, Facts, Problem, Verdict, clock, judge
 from terradask.cli._deployments import status_text, verdict_lines
-from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
+from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem, read_problem
 from terradask_stacks.settings import Settings
@@ -250,6 +250,13 @@ def test_lost_spot_hosts_and_a_near_end_are_notes() -> None:
     end = clock(NOW + datetime.timedelta(minutes=15), NOW)
     assert found.text == f"3 workers run; ends at {end}, at its max_lifetime"
     assert found.command == "terradask dashboard etl"
+    ending = Ended(
+        (NOW + datetime.timedelta(minutes=8)).isoformat(), f"idle since {ago(minutes=12)}"
+    )
+    found = verdict(scheduler=dataclasses.replace(SCHEDULER, ending=ending))
+    end, since = (clock(NOW + datetime.timedelta(minutes=m), NOW) for m in (8, -12))
+    assert found.text == f"3 workers run; ends at {end}, idle since {since}"
+    assert (found.level, found.command) == ("good", "terradask stop etl")
 
 
 def test_prepared_hosts_are_counted_and_missing_ones_are_a_note() -> None:

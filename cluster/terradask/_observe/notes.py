@@ -57,7 +57,7 @@ def facts_of(
         notes += () if given_up else _failed(cluster, groups, hosts)
         notes += _replaced(cluster, scheduler)
         notes += _spot(cluster, hosts)
-        notes += _end(cluster, run, now)
+        notes += _end(cluster, run, scheduler, now)
     return Facts(
         cluster,
         state,
@@ -131,7 +131,15 @@ def _standby(
         yield Problem("standby", brief, command=f"terradask status {cluster} --events")
 
 
-def _end(cluster: str, run: Run, now: datetime.datetime) -> Iterator[Problem]:
+def _end(
+    cluster: str, run: Run, scheduler: SchedulerAddress | None, now: datetime.datetime
+) -> Iterator[Problem]:
+    if scheduler is not None and scheduler.ending is not None and scheduler.ended is None:
+        at = clock(datetime.datetime.fromisoformat(scheduler.ending.at), now)
+        why, _, since = scheduler.ending.reason.partition(" since ")
+        began = f" since {clock(datetime.datetime.fromisoformat(since), now)}" if since else ""
+        yield Problem("ends", f"ends at {at}, {why}{began}", command=f"terradask stop {cluster}")
+        return
     life = run.life or LifetimePolicy()
     end = ends_at(life, run.started_at)
     if end - now <= _NEAR:

@@ -137,6 +137,15 @@ class Announcement:
                 f"{type(error).__name__}: {error}"
             )
 
+    def note_ending(self, at: str | None, reason: str | None) -> None:
+        """Report the near end of an idle cluster, or that it goes on."""
+        try:
+            self._rewrite(ending=None if at is None else Ended(at, reason or ""))
+        except Exception as error:  # noqa: BLE001 - only a status shows it
+            self._host.log.info(
+                f"a near end can't be written to {NAME}: {type(error).__name__}: {error}"
+            )
+
     def _read_previous(self) -> SchedulerAddress | None:
         objects = self._host.objects
 

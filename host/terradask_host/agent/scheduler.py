@@ -212,8 +212,13 @@ class SchedulerHost:
             self._scaler.adapt(**message.facts)
         elif message.event == "scale" and self._scaler is not None:
             self._scaler.scale(**message.facts)
-        elif message.event == "over":
+        elif message.event in ("ending", "over"):
+            self._take_end(message)
+
+    def _take_end(self, message: ChildMessage) -> None:
+        if message.event == "over":
             raise _ClusterOver(message.facts["reason"])
+        self._announcement.note_ending(message.facts["at"], message.facts["reason"])
 
     def _keep(self, message: ChildMessage, child: DaskChild) -> None:
         if message.event == "report":

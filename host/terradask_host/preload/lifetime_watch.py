@@ -17,7 +17,13 @@ from typing import Any
 from terradask_host.documents import LifetimePolicy
 from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.watchers import watching
-from terradask_host.rules.lifetime import Activity, Observation, effective_policy, end_reason
+from terradask_host.rules.lifetime import (
+    Activity,
+    Observation,
+    effective_policy,
+    end_reason,
+    near_end,
+)
 from terradask_host.trouble import Trouble
 
 #: Part of the name of the client by which the scheduler's process runs jobs.
@@ -51,6 +57,8 @@ class LifetimeWatch:
         self._observer = Observer(scheduler, jobs_running, came)
         self._activity = Activity.begin(time.monotonic())
         self._trouble = Trouble(partial(print, file=sys.stderr))
+        #: Whether a near end is reported.
+        self._is_near = False
 
     def note_open_kernels(self, number: int) -> None:
         """Set the number of open kernels of the notebook server."""
@@ -76,10 +84,12 @@ class LifetimeWatch:
             await asyncio.sleep(self._poll_seconds)
             try:
                 self._activity = self._activity.after(self._observer.observe())
+                now = datetime.datetime.now(datetime.UTC)
+                self._report_near(now)
                 reason = end_reason(
                     self._activity,
                     self._policy,
-                    datetime.datetime.now(datetime.UTC),
+                    now,
                     first_client_seconds=self._first_client_seconds,
                 )
             except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything; the next check may succeed
@@ -89,6 +99,15 @@ class LifetimeWatch:
                 continue
             if reason:
                 return self._report("over", reason=reason)
+
+    def _report_near(self, now: datetime.datetime) -> None:
+        """Report that the end is near, and that it isn't any more, once each."""
+        near = near_end(self._activity, self._policy, now)
+        if (near is not None) == self._is_near:
+            return
+        self._is_near = near is not None
+        at, reason = (None, None) if near is None else near
+        self._report("ending", at=None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}", reason=reason)
 
 
 class Observer:

@@ -151,6 +151,38 @@ def end_reason(
     return None
 
 
+#: A near end is reported when half of the time is over, but not earlier than this.
+_NEAR_SECONDS = 600.0
+#: Shorter times are over before a report of theirs helps.
+_LEAST_REPORTED_SECONDS = 120.0
+
+
+def near_end(
+    activity: Activity, policy: LifetimePolicy, now: datetime.datetime
+) -> tuple[datetime.datetime, str] | None:
+    """Return when a cluster will end unless work or a client comes, and why; None if that isn't
+    near.
+    """
+    waits = [
+        (policy.idle_timeout_seconds, activity.active_at, "idle"),
+        (
+            None if activity.holds_published else policy.no_client_timeout_seconds,
+            activity.attended_at,
+            "no client",
+        ),
+    ]
+    found = []
+    for seconds, since, why in waits:
+        if seconds is None or seconds < _LEAST_REPORTED_SECONDS:
+            continue
+        left = since + seconds - activity.seen_at
+        if left <= min(seconds / 2, _NEAR_SECONDS):
+            began = now - datetime.timedelta(seconds=activity.seen_at - since)
+            end = now + datetime.timedelta(seconds=left)
+            found.append((end, f"{why} since {began:%Y-%m-%dT%H:%M:%SZ}"))
+    return min(found, default=None)
+
+
 def effective_policy(policy: LifetimePolicy, idle_timeout_seconds: float | None) -> LifetimePolicy:
     """Return the effective policy beside an idle timeout of Dask's own, or none."""
     yields = idle_timeout_seconds and policy.idle_timeout_yields
