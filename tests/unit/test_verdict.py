@@ -13,8 +13,8 @@ import pytest
 from terradask._clusters.overview import ClusterOverview
 from terradask._network.baseline import Baseline
 from terradask._network.unapplied import unapplied_settings, version_gap
+from terradask._observe.build_live_view import live_view
 from terradask._observe.launch_problems import LaunchFailures, launch_problems
-from terradask._observe.live_view import live_view
 from terradask._observe.notes import facts_of
 from terradask._observe.problems import problems_of
 from terradask._observe.status import DeploymentStatus
