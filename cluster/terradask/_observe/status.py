@@ -220,7 +220,7 @@ def status_of(
     settings = descriptor.cluster_settings
     state = derive_state(groups, run, scheduler, hosts, closing=closing)
     ended = ended_by_itself(run, scheduler)
-    # During a destruction, missing groups are no problem.
+    # During a destruction, missing groups don't count.
     problems = (
         ()
         if closing
