@@ -76,12 +76,20 @@ def test_a_failed_phase_fails_its_step() -> None:
     making(PhaseStarted("apply", "etl"))
     making(ResourceChanged("etl", "a", "create", "failed", 1, 4))
     making(PhaseFinished("apply", "etl", 1.0, failed=True))
+    # What a rollback does.
+    making(PhaseStarted("init", "etl"))
     making(PhaseStarted("destroy", "etl"))
     assert states(making).startswith("apply:failed start:next")
     assert making.steps[0].share == pytest.approx(0.25)
     # An end of another phase changes nothing.
     making(PhaseFinished("destroy", "etl", 1.0))
     assert states(making).startswith("apply:failed start:next")
+    # Another client deploys it, and this one goes on; or it moves to another zone.
+    making(PhaseStarted("attach", "etl"))
+    assert states(making) == "apply:failed start:next scheduler:now workers:next"
+    making(PhaseFinished("attach", "etl", 1.0, failed=True))
+    making(PhaseStarted("resolve", "etl"))
+    assert states(making).startswith("hardware:now plan:next apply:next")
 
 
 def test_a_move_to_another_zone_begins_steps_again() -> None:

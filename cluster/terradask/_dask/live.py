@@ -333,7 +333,7 @@ class LiveCluster:
 
     def _use_now(self) -> Use | None:
         """Return what workers use, unless that is long ago."""
-        is_old = time.monotonic() > self._used_at + _OLD_USE_SECONDS
+        is_old = self.widget is None or time.monotonic() > self._used_at + _OLD_USE_SECONDS
         return None if self._use is None or is_old else self._use.last
 
     def _price_now(self, now: datetime, is_whole: bool) -> Price:

@@ -119,10 +119,14 @@ class Making:
 
     def begin(self, name: str) -> None:
         """Begin a step. An earlier one begins again, as after a move to another zone."""
-        if name == self._now:
+        at = _NAMES.index(name)
+        failed = [
+            _NAMES.index(each.name) for each in self._steps.values() if each.state == "failed"
+        ]
+        # A rollback initialises Terraform too; another try begins with the hardware.
+        if name == self._now or (at and any(at <= other for other in failed)):
             return
         self._end("done")
-        at = _NAMES.index(name)
         if not self._steps:
             self._steps = {each: Step(each, "next") for each in _NAMES[at:]}
         for later in _NAMES[at:]:
