@@ -251,7 +251,7 @@ def render_in_ipython(error: BaseException) -> list[str]:
 
     ``%tb`` and the mode Verbose show all frames, and so does `DEBUG_VARIABLE`.
     """
-    # IPython is no requirement: it is what calls this.
+    # IPython is not required: it calls this.
     formatter = sys.modules["IPython"].get_ipython().InteractiveTB
     whole = shows_all() or formatter.mode == "Verbose" or sys.exc_info()[1] is not error
     if not whole and is_interrupted(error):
