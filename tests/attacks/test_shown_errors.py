@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,18 +17,13 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._dask.display import (
-    EventTable,
-    HardwareTable,
-    closed_page,
-    cluster_page,
-    scaling_table,
-    view_row,
-)
+from terradask._dask.display import EventTable, HardwareTable, cluster_page, scaling_table
 from terradask._observe.events import Event
 from terradask._observe.live_drawing import Drawing
+from terradask._observe.live_page import page_of
 from terradask._observe.live_view import GroupRow, HostRow, LiveView
 from terradask._observe.logs.lines import ClusterLogs, LogLine
+from terradask._observe.making import Step
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.tracebacks import DEBUG_VARIABLE
 
@@ -157,14 +153,16 @@ def planted_view() -> LiveView:
     return LiveView(
         PLANTED,
         PLANTED,
-        facts=((PLANTED, PLANTED), ("owner", PLANTED), ("dashboard", f"javascript:{PLANTED}")),
+        facts=((PLANTED, PLANTED), ("owner", PLANTED)),
         groups=(GroupRow(PLANTED, 1, 1, PLANTED, (PLANTED,), {PLANTED: 1}),),
         waits=(PLANTED,),
         hosts=(HostRow(PLANTED, PLANTED, PLANTED, 1.0, PLANTED),),
-        hidden={PLANTED: 2},
         notes=(PLANTED,),
         step=PLANTED,
         problems=(PLANTED,),
+        steps=(Step("apply", "now", 1.0, detail=PLANTED), Step("start", "next")),
+        ends=(PLANTED,),
+        links=((PLANTED, f"https://{PLANTED}"), ("dashboard", f"javascript:{PLANTED}")),
     )
 
 
@@ -203,21 +201,18 @@ SCHEDULER = {
 
 def pages() -> dict[str, str]:
     logs = ClusterLogs(PLANTED, [LogLine(NOW, PLANTED, PLANTED, PLANTED, PLANTED, PLANTED)])
-    drawn = Drawing(planted_view()).as_mimebundle()["text/html"]
+    view = planted_view()
+    dask = cluster_page(
+        PLANTED, PLANTED, SCHEDULER, dashboard_link="https://127.0.0.1:1/status", status_row=None
+    )
     hardware = {PLANTED: {"types": [PLANTED], "asked": {PLANTED: PLANTED}, "reason": PLANTED}}
     return {
         "events": EventTable([Event(NOW, *[PLANTED] * 5)])._repr_html_(),
         "hardware": HardwareTable(hardware)._repr_html_(),
-        "closed": closed_page(PLANTED, PLANTED),
+        "closed": page_of(replace(view, state="closed", last=PLANTED)),
         "scaling": scaling_table({PLANTED: ScalingPolicy(1, 2)}, COUNTED, {PLANTED: COUNTED}),
-        "view": drawn,
-        "cluster": cluster_page(
-            PLANTED,
-            PLANTED,
-            SCHEDULER,
-            dashboard_link="https://127.0.0.1:1/status",
-            status_row=view_row(drawn),
-        ),
+        "view": page_of(view),
+        "cluster": page_of(view, is_whole=True, below=dask),
         "logs": logs._repr_html_(),
     }
 
@@ -235,7 +230,7 @@ def test_no_page_of_a_notebook_runs_or_loads_anything(name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        Drawing(planted_view()).as_mimebundle()["text/plain"],
+        Drawing(planted_view()).as_text(),
         repr(EventTable([Event(NOW, *[PLANTED] * 5)])),
         str(Event(NOW, *[PLANTED] * 5)),
         repr(ClusterLogs(PLANTED, [LogLine(NOW, *[PLANTED] * 5)])),

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from terradask._catalog.prices.prices import PriceKey, hourly_usd
 from terradask._common.progress import LaunchPlanned, PlannedHosts
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask._catalog.prices.prices import PriceKey
     from terradask._clusters.limits import Member
     from terradask_modules.markets import Market
 
@@ -45,6 +45,7 @@ def planned_hourly_usd(aws: Aws, hosts: Sequence[PlannedHosts]) -> Decimal | Non
     volumes and addresses; None if a price is unknown.
     """
     from terradask._catalog.prices.price_list import AwsPriceList
+    from terradask._catalog.prices.prices import hourly_usd
 
     parts = [_parts(aws.region, each) for each in hosts if each.number]
     keys = [key for each in parts for key, _ in each]
@@ -52,6 +53,8 @@ def planned_hourly_usd(aws: Aws, hosts: Sequence[PlannedHosts]) -> Decimal | Non
 
 
 def _parts(region: str, hosts: PlannedHosts) -> tuple[tuple[PriceKey, Decimal], ...]:
+    from terradask._catalog.prices.prices import PriceKey
+
     market: Market = "spot" if hosts.market == "spot" else "on-demand"
     zone = hosts.zones[0] if market == "spot" and hosts.zones else None
     key = PriceKey("instance", region, hosts.instance_types[0], market, zone)

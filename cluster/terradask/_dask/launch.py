@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.lifetime import lifetime_policy
-from terradask._clusters.limits import deployed_members
 from terradask._clusters.pending_launches import CapacityWait
 from terradask._clusters.planned_hosts import planned_hosts
 from terradask._clusters.worker_counts import numbers_at_start
@@ -154,6 +153,8 @@ class Launch:
 
     def _report_planned(self, settings: ClusterSettings) -> None:
         """Report the hosts of a start, which this can't prevent."""
+        from terradask._clusters.limits import deployed_members
+
         descriptor = self.made.deployment.descriptor
         try:
             numbers = {SCHEDULER_GROUP: 1, **numbers_at_start(descriptor, settings)}

@@ -183,7 +183,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         tuple(map(_step, view.steps)),
         _line(_now(view)),
         # Bar and steps have the place of these and the facts.
-        f"ends {' · '.join(view.ends)}" if view.ends and not view.steps else "",
+        _line(f"ends {' · '.join(view.ends)}") if view.ends and not view.steps else "",
         _line(_trouble(view.verdict)),
         tuple(map(_line, view.problems)),
         tuple(map(_line, view.notes)),
@@ -191,8 +191,13 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         tuple(_group(each) for each in view.groups if each.desired or each.states),
         tuple(map(_host, hosts[:most])),
         f"and {hidden.total():,} more: {_counts(hidden)}" if hidden else "",
-        () if view.steps else tuple((label, _line(value)) for label, value in view.facts),
-        tuple((label, _line(address)) for label, address in view.links),
+        () if view.steps else tuple((_line(label), _line(value)) for label, value in view.facts),
+        # An address of another scheme could run code in the page.
+        tuple(
+            (_line(label), _line(address))
+            for label, address in view.links
+            if address.startswith(("https://", "http://"))
+        ),
         None if view.last is None else _line(view.last),
     )
 
@@ -262,7 +267,7 @@ def _bar(steps: Sequence[Step]) -> Meter | None:
     detail = f", {step.detail}" if step.detail else ""
     failed = " failed" if step.state == "failed" else ""
     text = f"step {at} of {len(steps)}: {step.name}{failed}{detail}, {spent:.0f} s"
-    return Meter("progress", share_of(steps), text)
+    return Meter("progress", share_of(steps), _line(text))
 
 
 def _step(step: Step) -> StepLine:
@@ -309,9 +314,9 @@ def _group(group: GroupRow) -> GroupLine:
     states = sorted(group.states.items(), key=lambda each: _ORDER.index(_kind(each[0])))
     legend = tuple((_kind(state), _line(f"{number:,} {state}")) for state, number in states)
     return GroupLine(
-        group.name,
+        _line(group.name),
         f"{group.instances:,} of {group.desired:,}",
-        f"{group.market} {group.first_type}",
+        _line(f"{group.market} {group.first_type}"),
         Strip(counts, legend),
         _meters(group),
     )

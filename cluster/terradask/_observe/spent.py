@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from terradask._observe.run_costs.totals import LEAST_SECONDS
+from terradask._observe.run_costs.account import LEAST_SECONDS
 
 _HOUR = Decimal(3600)
 

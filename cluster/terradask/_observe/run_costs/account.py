@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 #: Key of a price: an instance type, its market, and for Spot a zone.
 Offer = tuple[str, Market, str | None]
 
+#: AWS (documented): EC2 bills instances by the second, and for 60 seconds at least.
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts.html#on-demand-pricing
+LEAST_SECONDS = 60
+
 _INSTANCE_ID = re.compile(r"i-[0-9a-f]{1,32}", re.ASCII)
 _MOST_SECONDS = 2**33
 

@@ -12,12 +12,8 @@ from typing import Any
 
 from terradask._catalog.prices.prices import SMALLEST_USD
 from terradask._common.clock import epoch_text, utc_text
-from terradask._observe.run_costs.account import Account, Use, UsePrice
+from terradask._observe.run_costs.account import LEAST_SECONDS, Account, Use, UsePrice
 from terradask.errors import InvalidInput
-
-#: AWS (documented): EC2 bills instances by the second, and for 60 seconds at least.
-#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts.html#on-demand-pricing
-LEAST_SECONDS = 60
 
 _HOUR = Decimal(3600)
 _FOUR_DIGITS = Decimal("0.0001")
