@@ -305,6 +305,22 @@ def test_a_scheduler_that_aws_does_not_launch_is_told(at, text, instances, expec
         assert "scheduler_vm_types" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("desired", "claim_seconds", "expected"),
+    [(0, 0.0, ClusterStopped), (0, 60.0, SchedulerMissing), (1, 0.0, SchedulerMissing)],
+    ids=["at 0", "not raised yet", "raised"],
+)
+def test_a_group_that_went_to_0_is_not_waited_for(desired, claim_seconds, expected, monkeypatch):
+    monkeypatch.setattr(attachment, "CLAIM_SECONDS", claim_seconds)
+    groups = groups_with()
+    groups.describe = lambda: {"scheduler": Group("scheduler", desired, 1, ())}
+    objects = Objects()
+    objects.read = lambda name: RUN.to_document() if name == "run.json" else None
+    with pytest.raises(expected) as caught:
+        attached(Secrets(), objects, groups, timeout_seconds=1.0, report_seconds=0)
+    assert ("set by hand" in str(caught.value)) == (expected is ClusterStopped)
+
+
 def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for():
     failures = [
         (datetime.datetime.fromisoformat("2026-11-20T05:15:03+00:00"), read_problem(NO_QUOTA))

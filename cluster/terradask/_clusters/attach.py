@@ -14,6 +14,7 @@ from terradask._clusters.attachment import Attachment
 from terradask._clusters.pending_launches import CapacityWait, FirstLaunches
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import (
+    CLAIM_SECONDS,
     Descriptor,
     of_run,
     read_host_reports,
@@ -113,6 +114,8 @@ class _SchedulerHosts:
     run: Run
     launches: FirstLaunches
     _has_workers: bool = field(default=False, init=False)
+    #: Since when the group is at 0; None: it is raised.
+    _lowered_at: float | None = field(default=None, init=False)
     _seen: dict[str, None] = field(default_factory=dict, init=False)
     _log: SchedulerHostLog = field(init=False)
 
@@ -123,7 +126,7 @@ class _SchedulerHosts:
         """Return the status with the reports of these hosts. Without hosts, check AWS's reasons;
         without reports, check the hosts' logs.
 
-        Raises `ClusterStopped` if another client has ended the run.
+        Raises `ClusterStopped` if another client has ended the run, or its group stays at 0.
         """
         with self.record.limiter.slot():
             groups = self.record.groups.describe()
@@ -132,6 +135,10 @@ class _SchedulerHosts:
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
+        if group is not None and group.desired:
+            self._lowered_at = None
+        elif self._lowered_at is None:
+            self._lowered_at = time.monotonic()
         if group is None or not group.active_ids:
             self._check_not_over(is_raised=group is not None and group.desired > 0)
         elif any(report.run_id != self.run.run_id for report in reports):
@@ -187,7 +194,11 @@ class _SchedulerHosts:
             document = self.record.objects.read(RUN)
         current = None if document is None else read_run(document)
         is_own = current is not None and current.run_id == self.run.run_id
-        if not is_own and (current is not None or not is_raised):
+        # A start that isn't through raises it still; what went to 0 launches nothing more.
+        is_over = (
+            self._lowered_at is not None and time.monotonic() > self._lowered_at + CLAIM_SECONDS
+        )
+        if is_over or (not is_own and (current is not None or not is_raised)):
             raise stopped_error(self.record.descriptor.cluster, self.run.run_id, current, None)
 
     def _read_report(self, instance_id: str) -> dict[str, Any] | None:
