@@ -206,8 +206,8 @@ def test_all_hosts_are_on_a_whole_page_and_fold_after_ten() -> None:
 def test_a_cluster_that_grows_shows_what_is_waited_for() -> None:
     frame = frame_of(VIEWS["twenty"])
     assert frame.now == (
-        "waiting: AWS launches 2 of workers-spot; 1 of workers-spot read their configuration; "
-        "1 of workers-spot get their packages; Dask starts on 1 of workers-spot"
+        "waiting: workers-spot: 2 requested from AWS, 1 reading configuration, 1 installing "
+        "packages, 1 starting Dask"
     )
     spot = frame.groups[1]
     assert (spot.name, spot.count) == ("workers-spot", "18 of 20")

@@ -100,7 +100,9 @@ def test_a_cluster_as_it_should_be_is_good_and_needs_nothing() -> None:
     assert verdict((), desired=0).text == "no workers requested"
     assert verdict(("i-1",), desired=1).text == "1 worker runs"
     booting = verdict(("i-1", "i-2", "i-3"), report("i-s"), report("i-1"), report("i-2", "booting"))
-    assert booting == Verdict("waiting", "1 of 3 workers, 2 boot", "terradask status etl --watch")
+    assert booting == Verdict(
+        "waiting", "1 of 3 workers, 2 booting", "terradask status etl --watch"
+    )
 
 
 def test_the_line_of_the_page_at_night() -> None:

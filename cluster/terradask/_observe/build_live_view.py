@@ -17,15 +17,15 @@ from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_stacks.hardware.quantities import GIB
 
-#: State of a host, as in `events.STATE_OF_STEP` -> the sentence about waiting.
+#: State of a host, as in `events.STATE_OF_STEP` -> what it does meanwhile.
 _WAITS = {
-    "requested": "AWS launches {}",
-    "launched": "{} boot",
-    "booting": "{} read their configuration",
-    "environment": "{} get their packages",
-    "waiting": "{} wait for the scheduler",
-    "starting": "Dask starts on {}",
-    "leaving": "{} leave",
+    "requested": "requested from AWS",
+    "launched": "booting",
+    "booting": "reading configuration",
+    "environment": "installing packages",
+    "waiting": "waiting for the scheduler",
+    "starting": "starting Dask",
+    "leaving": "leaving",
 }
 
 #: Order of hosts: the most important states first.
@@ -171,12 +171,15 @@ def _memory(workers: Iterable[JoinedWorker]) -> int:
 
 
 def _waits(groups: Sequence[GroupRow]) -> tuple[str, ...]:
-    return tuple(
-        sentence.format(f"{group.states[state]} of {group.name}")
+    doing = {
+        group.name: [
+            f"{group.states[state]:,} {_WAITS[state]}"
+            for state in _WAITS
+            if group.states.get(state)
+        ]
         for group in groups
-        for state, sentence in _WAITS.items()
-        if group.states.get(state)
-    )
+    }
+    return tuple(f"{name}: {', '.join(parts)}" for name, parts in doing.items() if parts)
 
 
 def _place(host: HostReport) -> tuple[int, bool, str]:

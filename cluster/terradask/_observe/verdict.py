@@ -175,7 +175,7 @@ def judge(facts: Facts) -> Verdict:
 def _workers(facts: Facts, *, is_waiting: bool) -> str:
     if facts.running < facts.wanted:
         text = f"{facts.running:,} of {counted(facts.wanted, 'worker')}"
-        return f"{text}, {facts.booting:,} boot" if is_waiting and facts.booting else text
+        return f"{text}, {facts.booting:,} booting" if is_waiting and facts.booting else text
     if not facts.wanted:
         text = "no workers requested"
     else:
