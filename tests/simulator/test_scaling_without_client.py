@@ -97,7 +97,7 @@ def test_the_command_line_sets_it_and_ends_it(cluster, capsys, caplog):
     assert run(["adapt", "alone"]) == 0
     assert capsys.readouterr().out == "alone: workers adapts between 2 and 5 workers\n"
     assert run(["scale", "alone", "1"]) == 0
-    assert capsys.readouterr().out == "alone: workers is scaled to 1 workers\n"
+    assert capsys.readouterr().out == "alone: workers is scaled to 1 worker\n"
     assert "ends its adapting between 2 and 5 hosts" in caplog.text
     eventually(lambda: len(cluster.observed) == 1)
     assert run(["scale", "alone", "2", "--wait", "--json"]) == 0

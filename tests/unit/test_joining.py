@@ -59,7 +59,7 @@ def test_when_the_time_is_up_every_missing_host_is_told():
 
 
 def test_waiting_for_more_than_it_is_scaled_to_says_so():
-    with pytest.raises(WorkersMissing, match="scaled to 1 workers: scale it to 3 first") as caught:
+    with pytest.raises(WorkersMissing, match="scaled to 1 worker: scale it to 3 first") as caught:
         check(3, [], joined=["i-1"], plan=["i-1"], late=True)
     assert "failed" not in caught.value.problem
 

@@ -214,6 +214,7 @@ _EQUIVALENTS: Mapping[str, str] = {
     "worker_instance_type": "worker_vm_types",
     "scheduler_instance_type": "scheduler_vm_types",
     "cores": "worker_cpu",
+    "cpu": "worker_cpu",
     "memory": "worker_memory",
     "gpu": "worker_gpu",
     "minimum": "n_workers=[minimum, maximum], or adapt",

@@ -234,7 +234,7 @@ def check_joining(
         return
     beyond_plan = wanted - len(plan)
     scale = (
-        f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; "
+        f"the cluster is scaled to {counted(len(plan), 'worker')}: scale it to {wanted} first; "
         if beyond_plan > 0
         else ""
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._clusters.overview import priced_instances
+from terradask._common.naming import counted
 from terradask._observe.build_live_view import live_view
 from terradask._observe.run_costs.totals import usd_text
 from terradask._observe.shortfall import describe_refusal
@@ -290,7 +291,7 @@ def started_run(deployment: Deployment, n_workers: int | None = None) -> dict[st
     """Start a cluster; return its run's facts for ``--json``."""
     with interruption(f"terradask stop {deployment.name} ends it"):
         run = deployment.start(n_workers=n_workers, warn=message)
-    message(f"{deployment.name}: started as {run.run_id} with {run.n_workers} workers")
+    message(f"{deployment.name}: started as {run.run_id} with {counted(run.n_workers, 'worker')}")
     return {"run_id": run.run_id, "n_workers": run.n_workers}
 
 

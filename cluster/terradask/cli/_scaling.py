@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terradask._common.naming import counted
 from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, flag, json_option, load_workspace
@@ -92,7 +93,7 @@ def scale(name: str, workers: int, *, group: str, wait: bool) -> None:
             cluster.wait_for_workers()
     answer(
         {"cluster": name, "group": group, "workers": workers},
-        f"{name}: {group} is scaled to {workers} workers",
+        f"{name}: {group} is scaled to {counted(workers, 'worker')}",
     )
 
 
