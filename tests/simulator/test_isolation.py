@@ -36,6 +36,8 @@ BUCKET = f"terradask-walled-{ACCOUNT}-us-east-1"
 
 #: What this life doesn't show: a retired worker's leaving.
 UNSEEN = {
+    # No host is kept prepared.
+    "autoscaling:CompleteLifecycleAction",
     "autoscaling:TerminateInstanceInAutoScalingGroup",
     # The scheduler's host looks at its groups once a minute.
     "autoscaling:DescribeAutoScalingGroups",

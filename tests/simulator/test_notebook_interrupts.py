@@ -4,6 +4,7 @@ and the next command goes on from there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def last_view(shown: Shown) -> str:
         for kind, content in shown.messages
         if kind in {"display_data", "update_display_data"}
     ]
-    return str(views[-1])
+    # A person reads its text and labels, not its style.
+    return re.sub(r'<style>.*?</style>|class="[^"]*"', "", views[-1], flags=re.DOTALL)
 
 
 def test_a_cell_that_makes_a_cluster(notebook: Kernel, sim: Simulator) -> None:

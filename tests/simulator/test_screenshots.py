@@ -123,7 +123,9 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
         "aria-valuetext", re.compile(r"\d of \d+ GiB"), timeout=PATIENCE_MS
     )
     run(cells.nth(1), page)
-    expect(view).to_contain_text(re.compile("tasks: 12 on workers, .* queued"), timeout=PATIENCE_MS)
+    expect(view).to_contain_text(
+        re.compile(r"tasks: \d+ on workers, .* queued"), timeout=PATIENCE_MS
+    )
     keep_in_both(cells.first, "notebook-running", tmp_path)
     heights = page.evaluate("heights")
     # What is below moves down at most, and seldom.

@@ -104,7 +104,9 @@ def test_whatever_is_killed_costs_no_more_than_the_prepared_hosts(
     kill_when(
         user, tmp_path, lambda: "Warmed:Stopped" not in pool(sim).values(), "destroy", NAME, "--yes"
     )
-    run(user, tmp_path, "destroy", NAME, "--yes")
+    again = in_this_process("destroy", NAME, "--yes", environ=user, folder=tmp_path)
+    # The pool goes last of all: nothing may be left to destroy.
+    assert again.returncode == 0 or "there is no cluster" in again.stderr
     with sim.applied():
         assert leftovers("default", cluster=NAME) == []
 

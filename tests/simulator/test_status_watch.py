@@ -129,6 +129,8 @@ def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
     assert (views[-1].last or "").startswith(
         "seen keeps running: a scheduler and 3 hosts of workers"
     )
-    # It was only attached to.
-    assert {view.state for view in views} == {"connecting", "attaching", "running", "left running"}
+    # It was only attached to. A quick client isn't seen while it connects, or leaves.
+    seen = {view.state for view in views}
+    assert {"attaching", "running", "left running"} <= seen
+    assert seen <= {"connecting", "attaching", "running", "closing", "left running"}
     assert {step.name for view in views for step in view.steps} == {"scheduler", "workers"}

@@ -167,7 +167,7 @@ class LiveCluster:
         except BaseException as error:
             over.set()
             if self._making is not None:
-                self._making.fail()
+                self._making.fail(interrupted=is_interruption(error))
             self.close("interrupted" if is_interruption(error) else "failed")
             raise
         finally:

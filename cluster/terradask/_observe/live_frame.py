@@ -10,7 +10,7 @@ from typing import Literal
 
 from terradask._common.text_table import duration
 from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price
-from terradask._observe.making import Step, share_of
+from terradask._observe.making import CUT_SHORT, Step, share_of
 from terradask._observe.verdict import Verdict
 from terradask_host.documents import plain_text
 from terradask_stacks.hardware.quantities import GIB
@@ -44,6 +44,7 @@ _STEP_KINDS: Mapping[str, Kind] = {
     "done": "running",
     "now": "coming",
     "failed": "failed",
+    "interrupted": "failed",
     "next": "planned",
 }
 #: State of tasks -> its word.
@@ -259,20 +260,20 @@ def _bar(steps: Sequence[Step]) -> Meter | None:
         (
             (n, each)
             for n, each in enumerate(steps, 1)
-            if not each.is_over or each.state == "failed"
+            if not each.is_over or each.state in CUT_SHORT
         ),
         (len(steps), steps[-1]),
     )
     spent = sum(each.seconds or 0 for each in steps)
     detail = f", {step.detail}" if step.detail else ""
-    failed = " failed" if step.state == "failed" else ""
+    failed = f" {step.state}" if step.state in CUT_SHORT else ""
     text = f"step {at} of {len(steps)}: {step.name}{failed}{detail}, {spent:.0f} s"
     return Meter("progress", share_of(steps), _line(text))
 
 
 def _step(step: Step) -> StepLine:
     time = "" if step.seconds is None else f"{step.seconds:.0f} s"
-    word = {"done": "done", "now": "in progress", "failed": "failed", "next": "to do"}[step.state]
+    word = {"now": "in progress", "next": "to do"}.get(step.state, step.state)
     return StepLine(_STEP_KINDS[step.state], step.name, time, word)
 
 

@@ -43,7 +43,10 @@ _BOOTED = {
     "running": 1.0,
 }
 
-StepState = Literal["done", "now", "failed", "next"]
+StepState = Literal["done", "now", "failed", "interrupted", "next"]
+
+#: States of a step that ended before its time.
+CUT_SHORT: tuple[StepState, ...] = ("failed", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Step:
     name
         ``hardware``, ``plan``, ``apply``, ``start``, ``scheduler`` (wait for it) or ``workers``.
     state
-        ``done``, ``now``, ``failed`` or ``next``.
+        ``done``, ``now``, ``failed``, ``interrupted`` or ``next``.
     seconds
         Its duration, until now if it isn't over; None before it.
     share
@@ -73,7 +76,7 @@ class Step:
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
-        return self.state in ("done", "failed")
+        return self.state == "done" or self.state in CUT_SHORT
 
 
 def share_of(steps: Sequence[Step]) -> float:
@@ -113,7 +116,7 @@ class Making:
             self.count("apply", event.done, event.total)
         elif isinstance(event, PhaseFinished) and _STEP_OF_PHASE.get(event.phase) == self._now:
             if event.failed:
-                self.fail()
+                self.fail(interrupted=event.interrupted)
             elif event.phase == "attach":
                 self._end("done")
 
@@ -121,7 +124,7 @@ class Making:
         """Begin a step. An earlier one begins again, as after a move to another zone."""
         at = _NAMES.index(name)
         failed = [
-            _NAMES.index(each.name) for each in self._steps.values() if each.state == "failed"
+            _NAMES.index(each.name) for each in self._steps.values() if each.state in CUT_SHORT
         ]
         # A rollback initialises Terraform too; another try begins with the hardware.
         if name == self._now or (at and any(at <= other for other in failed)):
@@ -149,9 +152,9 @@ class Making:
             share = max((_BOOTED.get(state, 0.0) for state in states), default=0.0)
             self._steps["scheduler"] = replace(self._steps["scheduler"], share=share)
 
-    def fail(self) -> None:
-        """End the current step, which has failed."""
-        self._end("failed")
+    def fail(self, *, interrupted: bool = False) -> None:
+        """End the current step, which has failed or was interrupted."""
+        self._end("interrupted" if interrupted else "failed")
 
     def finish(self) -> None:
         """End the last step."""
