@@ -9,6 +9,7 @@ import os
 import subprocess
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,6 +169,7 @@ class Power:
         self.special: dict[str, Special] = {}
         #: By instance.
         self.machines: dict[str, Machine] = {}
+        self._others = ""
 
     def __enter__(self) -> Power:
         """Begin."""
@@ -183,31 +185,38 @@ class Power:
 
     def _run(self) -> None:
         pressed: set[str] = set()
-        others = ""
         while not self._ended.wait(_LOOK_SECONDS):
-            instances = self._instances()
-            firewall = Firewall(self._ec2)
-            if others != firewall.of_others():
-                put(others := firewall.of_others())
-            for instance in instances:
-                key, state = instance["InstanceId"], instance["State"]["Name"]
-                machine = self.machines.get(key)
-                rules = firewall.of_machine(instance.get("PrivateIpAddress", ""))
-                if machine is not None and rules:
-                    machine.let(rules)
-                if machine is not None and machine.is_off and key in pressed:
-                    if state in ("pending", "running") and rules:
-                        # It was stopped, and is started again from its disk.
-                        self.machines[key] = self._boot(instance, rules)
-                        pressed.remove(key)
-                elif machine is None and state in ("pending", "running") and rules:
+            try:
+                self._look(pressed)
+            except Exception:  # noqa: BLE001 - without this thread, tests wait for nothing
+                traceback.print_exc()
+
+    def _look(self, pressed: set[str]) -> None:
+        """Bring the machines to the state of their instances."""
+        instances = self._instances()
+        firewall = Firewall(self._ec2)
+        if self._others != firewall.of_others():
+            put(firewall.of_others())
+            self._others = firewall.of_others()
+        for instance in instances:
+            key, state = instance["InstanceId"], instance["State"]["Name"]
+            machine = self.machines.get(key)
+            rules = firewall.of_machine(instance.get("PrivateIpAddress", ""))
+            if machine is not None and rules:
+                machine.let(rules)
+            if machine is not None and machine.is_off and key in pressed:
+                if state in ("pending", "running") and rules:
+                    # It was stopped, and is started again from its disk.
                     self.machines[key] = self._boot(instance, rules)
-                elif machine is not None and machine.is_off and state == "running":
-                    self._end(key)
-                elif machine is not None and state not in ("pending", "running"):
-                    if key not in pressed and not machine.is_off:
-                        machine.press_power_button()
-                    pressed.add(key)
+                    pressed.remove(key)
+            elif machine is None and state in ("pending", "running") and rules:
+                self.machines[key] = self._boot(instance, rules)
+            elif machine is not None and machine.is_off and state == "running":
+                self._end(key)
+            elif machine is not None and state not in ("pending", "running"):
+                if key not in pressed and not machine.is_off:
+                    machine.press_power_button()
+                pressed.add(key)
 
     def _end(self, instance_id: str) -> None:
         """Do what the instance is configured for when its machine powers off."""

@@ -110,8 +110,8 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
             assert kept in cluster.observed
             # What is prepared while a run goes on has its image.
             following = eventually(lambda: {_prepared(aws)} - {kept}, seconds=BOOT_SECONDS).pop()
-            log = aws.log("boxed", following)
-            assert log.count("unpacked ") == 1, log
+            # Its last lines come to CloudWatch when it stops, which AWS shows first.
+            eventually(lambda: aws.log("boxed", following).count("unpacked ") == 1)
         booted = dict(aws.power.machines)
     assert found["lake"] == LAKE_TEXT
     assert found["mark"] == "made in the test"
