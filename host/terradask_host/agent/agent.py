@@ -174,7 +174,11 @@ class Agent:
         try:
             # First, since AWS stops it after the hook's time in any case.
             self._config.paths.prepared.parent.mkdir(parents=True, exist_ok=True)
-            self._config.paths.prepared.write_text(identity.instance_id)
+            # The boot script's mark is root's, in an image's folder of this user: it is replaced.
+            mark = self._config.paths.prepared
+            written = mark.with_suffix(".new")
+            written.write_text(identity.instance_id)
+            written.replace(mark)
             reporter.enter(states.BOOTING)
             reporter.enter(states.PREPARING)
             try:
