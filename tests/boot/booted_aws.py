@@ -92,9 +92,10 @@ class BootedAws:
         return arn
 
     def sim_network(self, **settings: Any) -> None:
-        """Apply the network with further settings, as its owner."""
+        """Apply the network with further settings, as its owner; without any, with AWS's image."""
         workspace = Workspace.load(network={"zones": ["us-east-1a"], **settings})
-        workspace.apply(workspace.plan_network())
+        # The lock keeps an image whose setting is gone.
+        workspace.apply(workspace.plan_network(refresh=not settings))
 
     def log(self, cluster: str, instance_id: str) -> str:
         """Return what a host has written to CloudWatch so far."""
