@@ -3,12 +3,13 @@
 import dataclasses
 import datetime
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from terradask._clusters.overview import ClusterOverview
-from terradask._observe.documents import derive_state
-from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address
+from terradask._observe.documents import Descriptor, derive_state
+from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address, status_of
 from terradask.cli._deployments import status_text
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
@@ -65,6 +66,17 @@ def test_state(groups, age, scheduler, hosts, closing, state):
         derive_state(groups, None if age is None else run(age), scheduler, hosts, closing=closing)
         == state
     )
+
+
+def test_prepared_hosts_of_all_groups_of_workers_count():
+    settings = {"standby": 1, "worker_groups": {"gpu": {"standby": 2, "max_workers": 4}}}
+    descriptor = Descriptor(
+        "default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", settings, {}
+    )
+    record = SimpleNamespace(name="etl", descriptor=descriptor)
+    groups = ZERO | {"workers": dataclasses.replace(ZERO["workers"], prepared=1)}
+    found = status_of(record, [groups, None, None, (), False])
+    assert "1 of 3 prepared hosts" in found.verdict.text
 
 
 def test_the_address_to_dial():

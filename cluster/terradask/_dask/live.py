@@ -39,7 +39,7 @@ from terradask._dask.widgets import ClusterWidget, LastLine, OwnWidget, default_
 from terradask._observe.build_live_view import live_view
 from terradask._observe.live_frame import age_text, usd
 from terradask._observe.live_view import GroupRow, LiveView, Price, Use
-from terradask._observe.making import Making
+from terradask._observe.making import CUT_SHORT, Making
 from terradask._observe.spent import SpentSoFar
 from terradask._observe.status import DeploymentStatus
 from terradask.errors import ClusterStopped, InvalidInput
@@ -56,8 +56,6 @@ _USE_SECONDS = 5.0
 _OLD_USE_SECONDS = 20.0
 #: Longest wait for the last of it.
 _LAST_USE_SECONDS = 2.0
-#: Final states of a creation that did not succeed.
-_FAILED = ("failed", "interrupted")
 #: Reading the price takes separate calls.
 _PRICE_SECONDS = 60.0
 
@@ -304,7 +302,7 @@ class LiveCluster:
             joined = sum(group.states.get("running", 0) for group in workers)
             self._making.count("workers", joined, sum(group.desired for group in workers))
         # Known once the first step has begun.
-        state = view.state if view.state in _FAILED else self._making.state or view.state
+        state = view.state if view.state in CUT_SHORT else self._making.state or view.state
         return replace(view, state=state, steps=self._making.steps)
 
     def _known_view(self) -> LiveView:

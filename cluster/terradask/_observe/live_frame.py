@@ -207,7 +207,7 @@ def _with_silent(view: LiveView) -> tuple[HostRow, ...]:
     """Return the hosts with a row for each that hasn't reported yet, before the running ones: the
     table has its final height from the beginning.
     """
-    if view.state in ("failed", "interrupted"):
+    if view.state in CUT_SHORT:
         return view.hosts
     seen = Counter((host.group, host.state) for host in view.hosts)
     silent = [

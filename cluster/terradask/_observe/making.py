@@ -45,7 +45,7 @@ _BOOTED = {
 
 StepState = Literal["done", "now", "failed", "interrupted", "next"]
 
-#: States of a step that ended before its time.
+#: States of a step, and of a whole creation, that ended before its time.
 CUT_SHORT: tuple[StepState, ...] = ("failed", "interrupted")
 
 

@@ -205,6 +205,8 @@ def status_of(
     """Derive the status from groups, run, scheduler, reports and the mark for destruction in
     `found`, from `recent_failures` of groups, and from `watchdog_of`.
     """
+    from terradask_stacks.groups import standby_of
+
     groups: Mapping[str, Group]
     run: Run | None
     groups, run, scheduler, reports, closing = found
@@ -242,7 +244,7 @@ def status_of(
         hosts=hosts,
         problems=problems,
         cluster=record.name,
-        standby=settings.standby,
+        standby=sum(standby_of(settings).values()),
     )
     return DeploymentStatus(
         name=record.name,
