@@ -1,4 +1,5 @@
-"""The claims about AWS in code and pages, with their sources: ``docs/aws-facts.md``.
+"""The claims about AWS in code and pages: those without a source in ``docs/aws-facts.md``, the
+others with theirs in ``tests/records/claims.md``.
 
 A claim is written where it is used, in a comment, a docstring or an HTML comment of a page:
 ``AWS (documented): <claim>. <URL>``. `EVIDENCE` has the other kinds; ``AWS (believed, <key>):``
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
@@ -331,8 +333,8 @@ def _joined(parts: Iterable[str]) -> str:
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def facts_markdown(files: Mapping[str, str], steps: Mapping[str, str]) -> str:
-    """Return the tables of the page: assumptions first, then each subject.
+def assumptions_markdown(files: Mapping[str, str], steps: Mapping[str, str]) -> str:
+    """Return the number of claims by evidence, and the table of those without a source.
 
     Parameters
     ----------
@@ -341,19 +343,7 @@ def facts_markdown(files: Mapping[str, str], steps: Mapping[str, str]) -> str:
     steps
         Key of an assumption -> the step of ``doctor --live`` that checks it.
     """
-    found = facts(files)
-    places: dict[str, list[str]] = {}
-    for key, path, name in references(files):
-        places.setdefault(key, []).append(_place(path, name))
-    merged: dict[tuple[str, str], list[Fact]] = {}
-    for fact in found:
-        merged.setdefault((fact.claim, fact.evidence), []).append(fact)
-    rows = {
-        of[0]: [
-            *dict.fromkeys([_place(o.path, o.name) for o in of] + places.get(of[0].key or "", []))
-        ]
-        for of in merged.values()
-    }
+    rows = _rows(files, "docs")
     lines = ["| evidence | | claims |", "| --- | --- | --- |"]
     for kind, meaning in EVIDENCE.items():
         lines.append(f"| {kind} | {meaning} | {sum(one.evidence == kind for one in rows)} |")
@@ -364,31 +354,62 @@ def facts_markdown(files: Mapping[str, str], steps: Mapping[str, str]) -> str:
         step = f"`{steps[fact.key]}`" if fact.key in steps else ""
         shown = f"{_cell(fact.claim)} (`{fact.key}`)" if fact.key else _cell(fact.claim)
         lines.append(f"| {shown} | {step} | {', '.join(rows[fact])} |")
+    return "\n".join(lines)
+
+
+def sources_markdown(files: Mapping[str, str], steps: Mapping[str, str]) -> str:
+    """Return the tables of the claims with a source, by subject."""
+    rows = _rows(files, "tests/records")
+    lines = list[str]()
     for subject in [*_SUBJECTS, _GENERAL]:
         mine = [one for one in rows if one.subject == subject and one.evidence != "believed"]
         if mine:
             lines += ["", f"## {subject}", "", "| claim | source | in |", "| --- | --- | --- |"]
             for fact in sorted(mine, key=lambda one: (one.path, one.claim)):
                 step = f", step `{steps[fact.key]}`" if fact.key in steps else ""
-                source = f"{_source(fact)}{step}"
+                source = f"{_source(fact, 'tests/records')}{step}"
                 lines.append(f"| {_cell(fact.claim)} | {source} | {', '.join(rows[fact])} |")
     return "\n".join(lines)
+
+
+def _rows(files: Mapping[str, str], folder: str) -> dict[Fact, list[str]]:
+    """Return each claim once, with links from a folder to its places."""
+    places: dict[str, list[str]] = {}
+    for key, path, name in references(files):
+        places.setdefault(key, []).append(_place(path, name, folder))
+    merged: dict[tuple[str, str], list[Fact]] = {}
+    for fact in facts(files):
+        merged.setdefault((fact.claim, fact.evidence), []).append(fact)
+    return {
+        of[0]: [
+            *dict.fromkeys(
+                [_place(o.path, o.name, folder) for o in of] + places.get(of[0].key or "", [])
+            )
+        ]
+        for of in merged.values()
+    }
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "&#124;").replace("``", "`").replace("<", "&lt;")
 
 
-def _place(path: str, name: str) -> str:
+def _link(path: str, folder: str) -> str:
+    return path if "://" in path else os.path.relpath(path, folder)
+
+
+def _place(path: str, name: str, folder: str) -> str:
+    link = _link(path, folder)
     if path.endswith(".md"):
         anchor = re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
-        link = path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
         return f"[{name or path}]({link}{'#' + anchor if name else ''})"
     short = path.rsplit("/", 1)[-1]
-    return f"[{short}](../{path})" + (f" `{name}`" if name else "")
+    return f"[{short}]({link})" + (f" `{name}`" if name else "")
 
 
-def _source(fact: Fact) -> str:
-    links = [one if "://" in one else f"../{one.partition('::')[0]}" for one in fact.sources]
+def _source(fact: Fact, folder: str) -> str:
+    links = [
+        _link(one.partition("::")[0] if "://" not in one else one, folder) for one in fact.sources
+    ]
     numbers = [fact.evidence, *(str(n) for n in range(2, len(links) + 1))]
     return ", ".join(f"[{word}]({link})" for word, link in zip(numbers, links, strict=True))

@@ -10,7 +10,9 @@ import click
 from terradask.cli._app import command as root
 
 #: Options that a command shares at least, to refer to the other one.
-_SHARED = 4
+_SHARED = 3
+#: Options that the page's beginning describes.
+_COMMON = ("--yes", "--json")
 # Scripts read these; 2, 128 + n and 130 are also the shell's.
 _MEANINGS = {
     0: "done",
@@ -44,28 +46,39 @@ def _below(ctx: click.Context) -> Iterator[tuple[click.Context, click.Command]]:
 
 
 def commands_markdown() -> str:
-    """Return the reference of every command. One that has all options of an earlier one refers to
-    it.
-    """
+    """Return the reference of every command. Options that an earlier one has too are there."""
     parts = []
-    earlier: dict[str, list[str]] = {}
+    earlier: dict[str, dict[str, str]] = {}
     for ctx, command in commands():
-        usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
-        parts.append(
-            "### "
-            f"`{ctx.command_path}`\n\n```\n{usage}\n```\n\n{inspect.cleandoc(command.help or '')}"
-        )
-        rows = [row for row in (_row(ctx, parameter) for parameter in command.params) if row]
-        shared = [
-            path for path, its in earlier.items() if len(its) >= _SHARED and {*its} <= {*rows}
-        ]
-        earlier[ctx.command_path] = rows
-        if shared:
-            rows = [row for row in rows if row not in earlier[shared[-1]]]
-            parts.append(f"The options of `{shared[-1]}`{', and:' if rows else '.'}")
+        parts.append(f"### `{ctx.command_path}`")
+        if (usage := _usage(ctx)) != ctx.command_path:
+            parts.append(f"`{usage}`")
+        parts.append(inspect.cleandoc(command.help or ""))
+        rows = {
+            max(parameter.opts, key=len): row
+            for parameter in command.params
+            if not {*_COMMON} & {*parameter.opts} and (row := _row(ctx, parameter))
+        }
+        same = {path: {*its.items()} & {*rows.items()} for path, its in earlier.items()}
+        path = max(same, key=lambda path: len(same[path]), default="")
+        earlier[ctx.command_path] = dict(rows)
+        if path and len(same[path]) >= _SHARED:
+            shared = [name for name, row in rows.items() if (name, row) in same[path]]
+            everything = len(shared) == len(earlier[path])
+            rows = {name: row for name, row in rows.items() if name not in shared}
+            names = "The options" if everything else ", ".join(f"`{name}`" for name in shared)
+            parts.append(f"{names} of `{path}`{', and:' if rows else '.'}")
         if rows:
-            parts.append("\n".join(["| option | |", "| --- | --- |", *rows]))
+            parts.append("\n".join(["| option | |", "| --- | --- |", *rows.values()]))
     return "\n\n".join(parts)
+
+
+def _usage(ctx: click.Context) -> str:
+    """Return a command's arguments, and the options that need no description of their own."""
+    opts = {name for parameter in ctx.command.params for name in parameter.opts}
+    common = [f"[{name}]" for name in _COMMON if name in opts]
+    pieces = [one for one in ctx.command.collect_usage_pieces(ctx) if one != "[OPTIONS]"]
+    return " ".join([ctx.command_path, *common, *pieces])
 
 
 def _row(ctx: click.Context, parameter: click.Parameter) -> str | None:

@@ -30,7 +30,7 @@ include_patterns = [
     "simulator/README.md",
     "simulator/docs/**.md",
     "tests/README.md",
-    "tests/records/README.md",
+    "tests/records/*.md",
 ]
 exclude_patterns = [".*", "**/node_modules", "**/.terradask", "build"]
 # Pages of examples and decisions are in their own lists alone: with them the menu is three times

@@ -85,11 +85,19 @@ def _commands() -> str:
 
 
 def _aws_facts(old: str) -> str:
-    from aws_facts import facts_markdown, texts
+    from aws_facts import assumptions_markdown, texts
 
     from terradask._doctor.account_check.assumptions import TESTED_BY
 
-    return _between(old, "claims", facts_markdown(texts(), TESTED_BY))
+    return _between(old, "claims", assumptions_markdown(texts(), TESTED_BY))
+
+
+def _aws_sources(old: str) -> str:
+    from aws_facts import sources_markdown, texts
+
+    from terradask._doctor.account_check.assumptions import TESTED_BY
+
+    return _between(old, "claims", sources_markdown(texts(), TESTED_BY))
 
 
 def _simulator(old: str) -> str:
@@ -127,6 +135,7 @@ def _dark(picture: str) -> Callable[[str], str]:
 PAGES: dict[str, Callable[[str], str]] = {
     "architecture.md": _architecture,
     "aws-facts.md": _aws_facts,
+    "../tests/records/claims.md": _aws_sources,
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,

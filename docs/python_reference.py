@@ -14,15 +14,45 @@ from typing import Any
 _SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 _PERMISSIONS = re.compile("Permissions? needed|Needs the rights")
 _WIDTH = 100
+#: Classes that are described in full; the others are what methods return, by names with units.
+_IN_FULL = {"Cluster", "Deployment", "DeploymentStatus", "Function", "Job", "Workspace"}
 
 
 def python_markdown() -> str:
     """Return the reference of what ``terradask`` exports, each docstring once."""
     page = _Page()
-    return "\n\n".join(
+    full = [
         page.class_of(entry) if inspect.isclass(entry) else page.function(entry)
         for entry in documented()
-    )
+        if not inspect.isclass(entry) or entry.__name__ in _IN_FULL
+    ]
+    named = [
+        _named(entry)
+        for entry in documented()
+        if inspect.isclass(entry) and entry.__name__ not in _IN_FULL
+    ]
+    return "\n\n".join([*full, "### What they return", "\n".join(named)])
+
+
+def _named(cls: type) -> str:
+    """Return a class in one item: what it is, and the names of its attributes and methods."""
+    doc = inspect.cleandoc(cls.__doc__ or "")
+    pieces = _SECTION.split(doc)
+    summary = _inline(pieces[0].strip().partition("\n\n")[0])
+    sections = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    attributes = [
+        name.strip()
+        for title in ("Parameters", "Attributes")
+        for names, _what in _entries(sections.get(title, ""))
+        for name in names.split(",")
+    ]
+    members = [
+        name if isinstance(member, property) else f"{name}()"
+        for name, member, _doc in _members(cls)
+        if name != "as_dict"
+    ]
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys([*attributes, *members]))
+    return _bullet(f"**`{cls.__name__}`**: {summary} {names}{'.' * bool(names)}")
 
 
 def errors_markdown() -> str:
@@ -128,8 +158,6 @@ class _Page:
                 short.append(_bullet(f"`{title}`: as `{first}`."))
             elif "\n\n" not in shown:
                 short.append(_bullet(f"`{title}`: {shown}"))
-            elif shown.count("\n\n") == 1 and "\n\nRaises " in shown:
-                short.append(_bullet(f"`{title}`: {' '.join(shown.split())}"))
             else:
                 long.append(f"#### `{title}`\n\n{shown}")
         return ["\n".join(short), *long]
@@ -200,16 +228,11 @@ def _text(doc: str | None, method: str = "", seen: dict[tuple[str, str], str] | 
             shown = [line for line in body.strip().splitlines() if line.startswith((">>>", "..."))]
             code = "\n".join(re.sub(r"^(>>>|\.\.\.) ?|\s+# doctest.*$", "", line) for line in shown)
             out.append(f"```python\n{code}\n```")
-        elif title == "Raises":
-            names = dict.fromkeys(
-                _code(name) for names, _when in _entries(body) for name in names.split(", ")
-            )
-            out.append(_wrapped(f"Raises {', '.join(names)}."))
         elif title == "Returns":
             out += [_wrapped(f"Returns {_entry(name, what)}") for name, what in _entries(body)]
         elif title in {"Parameters", "Attributes"}:
             out += _lists(body, method, {} if seen is None else seen)
-        elif title != "Methods":
+        elif title not in {"Methods", "Raises"}:
             # The page on IAM has the permissions.
             parts = [part for part in body.strip().split("\n\n") if not _PERMISSIONS.match(part)]
             out += [_wrapped(_inline(part)) for part in parts]
@@ -219,36 +242,46 @@ def _text(doc: str | None, method: str = "", seen: dict[tuple[str, str], str] | 
 def _lists(body: str, method: str, seen: dict[tuple[str, str], str]) -> Iterator[str]:
     """Yield the entries of a section as lists, one for each topic, with its name above.
 
-    Under a topic of ``docs/settings.md``, a setting has its first sentence, and the topic the link.
+    Settings of the same topic of ``docs/settings.md`` are named in one paragraph with the link.
     """
     entries: list[str] = []
-    settings = set[str]()
-    for name, what in _entries(body):
-        if re.fullmatch(r"\*\*.+\*\*", name):
+    same: list[str] = []
+    topic = ""
+    for name, what in [*_entries(body), ("****", "")]:
+        if re.fullmatch(r"\*\*.*\*\*", name):
+            link = f"[Settings](settings.md#{topic.lower().replace(' ', '-')})"
+            if same:
+                yield _wrapped(f"{link}: {', '.join(_code(one) for one in same)}.")
             if entries:
                 yield "\n".join(entries)
             topic = name.strip("*")
-            settings = _settings().get(topic, set())
-            link = f" ([settings](settings.md#{topic.lower().replace(' ', '-')}))"
-            yield name + link * bool(settings)
-            entries = []
-        elif settings.issuperset(name.split(", ")):
+            if topic:
+                yield name
+            entries, same = [], []
+        elif _settings().get(topic, set()).issuperset(name.split(", ")):
+            same.append(name)
+        elif topic and name in _renamed():
             entries.append(_bullet(_entry(name, what.partition(". ")[0].rstrip(".") + ".")))
         else:
             first = seen.setdefault((name, what), method)
             entries.append(_bullet(_entry(name, what if first == method else f"as for `{first}`.")))
-    yield "\n".join(entries)
 
 
 @cache
 def _settings() -> dict[str, set[str]]:
-    """Return topic -> arguments of `Cluster` that are settings, under the same name or another."""
-    from terradask._dask.arguments import ARGUMENT_OF
+    """Return topic -> arguments of `Cluster` that are settings of the same name."""
     from terradask_stacks.settings import ClusterSettings
     from terradask_stacks.topics import by_topic
 
-    names = {*ClusterSettings.model_fields, *ARGUMENT_OF.values()}
+    names = {*ClusterSettings.model_fields}
     return {topic: set(found) for topic, found in by_topic(names).items()}
+
+
+def _renamed() -> set[str]:
+    """Return the arguments of `Cluster` that are settings under another name."""
+    from terradask._dask.arguments import ARGUMENT_OF
+
+    return {*ARGUMENT_OF.values()}
 
 
 def _entry(name: str, what: str) -> str:

@@ -48,8 +48,8 @@ _INTRODUCTION = """\
 
 <!-- Made by `make docs`; a test compares them. -->
 
-Everything that `terradask.toml` can contain, with type and default. Settings come from these
-sources; each overrides the one before:
+Everything that `terradask.toml` can contain, with type and default (-: unset). Settings come from
+these sources; each overrides the one before:
 
 1. the defaults, then `terradask.backend-options` in Dask's configuration
    ([Zones](zones.md#backend-options)),
@@ -125,10 +125,10 @@ def _tables(model: type[BaseModel]) -> str:
 
 
 def _table(model: type[BaseModel], keys: Iterable[str]) -> str:
-    rows = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
+    rows = ["| setting | type | default | |", "| --- | --- | --- | --- |"]
     for key in keys:
         field = model.model_fields[key]
-        default = "needed" if field.is_required() else f"`{_shown(default_of(field))}`"
+        default = "needed" if field.is_required() else _shown(default_of(field))
         description = str(field.description).replace("|", "\\|")
         words = _type_words(field.annotation) + _limits(field.metadata)
         rows.append(f"| `{key}` | {words} | {default} | {description} |")
@@ -153,12 +153,12 @@ def _limits(metadata: Iterable[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "unset" if value is None else toml_text(value)
+    return "-" if value is None else f"`{toml_text(value)}`"
 
 
 _WORDS: dict[Any, str] = {
     str: "text",
-    int: "whole number",
+    int: "integer",
     float: "number",
     bool: "true/false",
     Any: "anything",

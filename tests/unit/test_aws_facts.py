@@ -1,4 +1,4 @@
-"""Claims about AWS have sources, and docs/aws-facts.md lists them."""
+"""Claims about AWS have sources, which tests/records/claims.md lists."""
 
 from __future__ import annotations
 
@@ -76,15 +76,20 @@ def test_claims_are_read_with_source_and_place(collector: ModuleType) -> None:
     ]
 
 
-def test_the_page_has_assumptions_first_and_every_place(collector: ModuleType) -> None:
+def test_pages_have_every_place_with_assumptions_apart(collector: ModuleType) -> None:
     files = {"host/x.py": CODE, "docs/y.md": PAGE}
-    page = collector.facts_markdown(files, {"ec2-lag": "cluster"})
-    believed, _, rest = page.partition("## S3")
+    steps = {"ec2-lag": "cluster"}
+    believed = collector.assumptions_markdown(files, steps)
     assert "| EC2 lags (`ec2-lag`) | `cluster` | [x.py](../host/x.py) `Reader.lag` |" in believed
+    assert "S3 takes" not in believed
+    rest = collector.sources_markdown(files, steps)
+    assert "EC2 lags" not in rest
+    host = "../../host/x.py"
     assert (
-        f"| S3 takes 1,000 keys a call | [documented]({URL}) | [x.py](../host/x.py) `KEYS`, "
-        "[x.py](../host/x.py) `Reader.read`, [Keys in S3](y.md#keys-in-s3) |"
+        f"| S3 takes 1,000 keys a call | [documented]({URL}) | [x.py]({host}) `KEYS`, "
+        f"[x.py]({host}) `Reader.read`, [Keys in S3](../../docs/y.md#keys-in-s3) |"
     ) in rest
+    assert "| [recorded](data/s3.json) |" in rest
     assert "| [reported](https://github.com/a/b/issues/1), [2](https://github.com" in rest
 
 

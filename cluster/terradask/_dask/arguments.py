@@ -328,8 +328,9 @@ class ClusterArguments:
     Run work
         `get_client`, `run_command`, `map_commands`, `job`, `show_task_output`
     Scale
-        `scale`, `adapt`, `stop_adapting`, `wait_for_workers`, `scale_up`, `scale_down`,
-        `recommendations`, `workers_to_close`
+        `scale`, `adapt`, `stop_adapting`, `wait_for_workers`
+    Steps of Dask's own scaling
+        `scale_up`, `scale_down`, `recommendations`, `workers_to_close`
     Send to hosts
         `send_private_envs`, `send_credentials`, `sync_software`
     Observe
