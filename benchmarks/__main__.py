@@ -53,8 +53,9 @@ _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _HEAD = """# Benchmarks
 
 `make bench` makes these figures: a warm-up, then the counted runs of all candidates of a part in
-turn (A B C A B C …). Seconds are wall-clock time. Everything runs on the embedded AWS: the
-provider's own waits are real, AWS's are not. `python -m benchmarks PART` updates one part.
+turn. Seconds are wall-clock time. Everything runs on the embedded AWS: the provider's own waits are
+real, AWS's are not. `python -m benchmarks PART` updates one part, whose first line has the machine,
+its load and the day.
 """
 
 
@@ -88,17 +89,13 @@ def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
     """Measure a part; return its section of the page, and whether its figures are within their
     limits.
     """
-    made = textwrap.fill(
-        f"`python -m benchmarks {name}` on {machine()}, {datetime.date.today().isoformat()}.", 100
-    )
+    made = textwrap.fill(f"{machine()}, {datetime.date.today().isoformat()}.", 100)
     head = f"## {name.capitalize()}\n\n{(module.__doc__ or '').strip()}\n\n{made}\n\n"
     try:
         rows, verdicts = module.measure(runs)
     except NotMeasured as reason:
         return f"{head}Not measured: {reason}\n", True
-    lines = table(
-        ["criterion", "measured", "limit", "met"], [verdict.cells() for verdict in verdicts]
-    )
+    lines = table(["criterion", "measured", "limit"], [verdict.cells() for verdict in verdicts])
     shown = getattr(module, "figures", figures)(rows)
     return f"{head}{shown}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
 

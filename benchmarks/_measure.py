@@ -36,11 +36,11 @@ class Row:
     def cells(self) -> list[str]:
         """Return the row as Markdown cells."""
         if not self.runs:
-            return [self.name, self.said, "", "", "0"]
+            return [self.name, self.said, "0"]
         form = "{:.0f}" if self.unit != "s" else "{:.2f}"
         low, mid, high = (form.format(v) for v in (min(self.runs), self.median, max(self.runs)))
-        low, high = (low, high) if len(self.runs) > 1 else ("", "")
-        return [self.name, f"{mid} {self.unit}", low, high, str(len(self.runs))]
+        spread = f" ({low}-{high})" if len(self.runs) > 1 else ""
+        return [self.name, f"{mid} {self.unit}{spread}", str(len(self.runs))]
 
 
 @dataclass
@@ -62,8 +62,7 @@ class Verdict:
         return [
             self.name,
             f"{self.value:.2f}{self.unit}",
-            f"<= {self.limit:g}{self.unit}",
-            "yes" if self.kept else "**no**",
+            f"<= {self.limit:g}{self.unit}{'' if self.kept else ' **missed**'}",
         ]
 
 
@@ -125,7 +124,7 @@ def figures(rows: Sequence[Row]) -> str:
     if all(len(row.runs) == 1 for row in single):
         tables.append(table(["what", "one run"], [each[:2] for each in cells]))
     else:
-        tables.append(table(["what", "median", "min", "max", "runs"], cells))
+        tables.append(table(["what", "median (range)", "runs"], cells))
     by_n: dict[str, dict[int, str]] = {}
     for row in rows:
         if row.n is not None:
@@ -142,7 +141,7 @@ def figures(rows: Sequence[Row]) -> str:
 
 def machine() -> str:
     """Describe the machine, and how busy it was."""
-    load = f"load average {os.getloadavg()[2]:.1f}"
+    load = f"load {os.getloadavg()[2]:.1f}"
     return (
         f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python "
         f"{platform.python_version()}, {load}"

@@ -1,9 +1,8 @@
-"""The time from power on until a host is `running`, by step: a machine that boots with systemd and
-cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. *Image*: the
-same from an [image of one's own](network.md#an-image-of-ones-own), with the environment. *Worker*:
-a host that joins a running cluster; *standby*: a [prepared one](capacity.md#prepared-hosts) that
-does. AWS's part and Amazon Linux's `dnf` aren't included, nor the first reads of a volume made from
-a snapshot. Packages come from an index on loopback. States have whole seconds.
+"""The time from power on until a host is `running`, by step, on a machine that boots with systemd
+and cloud-init in namespaces (`make boot-test`). *Image*: from an [image of one's
+own](network.md#an-image-of-ones-own), with the environment. *Worker*: a host that joins a running
+cluster; *standby*: a [prepared one](capacity.md#prepared-hosts) that does. AWS's part, Amazon
+Linux's `dnf` and the first reads of a volume from a snapshot aren't included.
 """
 
 from __future__ import annotations

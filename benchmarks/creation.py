@@ -1,6 +1,5 @@
 """Creating a cluster and starting a stopped one, compared with Terraform alone and with
-LocalCluster. Each run is a fresh process, timed from the call to the first result, without
-imports.
+LocalCluster, from the call to the first result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """An environment of 500 MB (20,000 files) on 1, 10 and 50 hosts: built by uv from an index, or
-fetched as the archive of an earlier run. The last rows count requests to the index, for 10 MB.
-
-All hosts are threads of this machine, with S3 and the index on loopback, so the time of several
-hosts is their total on these cores. Ten hosts exist at a time.
+fetched as the archive of an earlier run. All hosts are threads of this machine, ten at a time, so
+the time of several hosts is their total.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""AWS calls of an adapting cluster in ten minutes without work or client, with 1 and with 20
-workers, both clusters at the same time. Calls are counted by the role that signs them, from 30 s
-after the last worker joins.
-"""
+"""AWS calls of an adapting cluster in ten minutes without work or client."""
 
 from __future__ import annotations
 

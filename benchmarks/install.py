@@ -1,8 +1,6 @@
-"""What `pip install terradask` and its extras bring, into an empty environment of each Python here,
-by uv and by pip: seconds, and the size of all files that the installation adds. `coiled` is what a
-user would install otherwise. uv's cache is warm; pip compiles modules, uv doesn't. pip installs the
-large ones into one Python. With the light client, the first plan makes an environment for CDKTF,
-which all environments share.
+"""What `pip install terradask` and its extras bring, into an empty environment of each Python:
+seconds and size. uv's cache is warm; pip compiles modules, and installs the large ones into one
+Python.
 """
 
 from __future__ import annotations

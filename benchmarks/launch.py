@@ -1,11 +1,6 @@
-"""The time from `submit` to the first launch call (`SetDesiredCapacity`, or EC2Cluster's
-`RunInstances`): `adapt()` of a cluster without workers, compared with Dask's `Adaptive`, which
-runs in the client's process.
-
-Work arrives at a random time within the candidate's interval, so the median includes half of it.
-terradask's host decides every 5 s, and checks every second whether tasks begin to wait.
-`Adaptive` scales the same cluster, and dask-cloudprovider's EC2Cluster as set up in the part
-*peer*. Only terradask launches anything when its client is gone.
+"""The time from `submit` to the first launch call: `adapt()` of a cluster without workers, compared
+with Dask's `Adaptive`, which runs in the client's process and ends with it. Work arrives at a
+random time within the candidate's interval, so the median includes half of it.
 """
 
 from __future__ import annotations

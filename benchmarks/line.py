@@ -1,12 +1,7 @@
-"""The delay that 100 ms between client and AWS, as to another continent, adds to starting,
-attaching to and closing a cluster.
-
-A proxy delays each call by 100 ms, and the first one of a connection by another 100 ms; the
-comparison uses a proxy without delay. *Added* is the difference of the medians. The connection
-to the scheduler and the hosts have no delay. A round is a set of calls that don't wait for each
-other; those of a start count until the first launch. Closing includes a read of the instance
-type's price, which clients usually have in their cache. The access key is known, and the network
-is an hour old: in a bucket younger than 15 minutes, a read of a missing object takes two calls.
+"""The delay that 100 ms between client and AWS adds to starting, attaching to and closing a
+cluster. A proxy delays each call, and the first one of a connection twice. *Added* is the
+difference of the medians. A round is a set of calls that don't wait for each other; those of a
+start count until the first launch. The connection to the scheduler and the hosts have no delay.
 """
 
 from __future__ import annotations

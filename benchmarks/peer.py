@@ -1,11 +1,6 @@
-"""AWS calls and time from `scale(n)` until n instances run, for 1, 10, 100 and 1,000 workers,
-compared with dask-cloudprovider's EC2Cluster at the same endpoint. Calls of hosts aren't
-counted.
-
-EC2Cluster's hosts boot with Docker, which the embedded AWS can't run, so no worker joins. It
-gets a VPC, security group, subnet, image, instance type and a local scheduler, because it can't
-create its security group in a new account. Its TLS is off. Not counted: calls for its
-scheduler's instance, and terradask's for starting. On AWS it also polls each instance's address.
+"""AWS calls and time from `scale(n)` until n instances run, compared with dask-cloudprovider's
+EC2Cluster at the same endpoint, without calls of hosts. It gets a VPC, security group, subnet,
+image, instance type and a local scheduler, and on AWS also polls each instance's address.
 """
 
 from __future__ import annotations

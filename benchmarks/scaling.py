@@ -1,10 +1,7 @@
 """Scaling to 1, 10, 100 and 1,000 simulated workers and back to zero: real Dask workers with mutual
-TLS, a hundred in a process, without machines. Scheduler, workers, AWS and client share this
-machine. The embedded AWS counts the client's calls.
-
-Polling calls read the groups, their scaling activities and the hosts' reports; the figure is the
-maximum in any window. Reads of the scheduler's address in S3 aren't counted, nor are the three
-calls that postpone polling: two of `scale`, one of attaching.
+TLS, a hundred in a process. Polling calls read the groups, their scaling activities and the hosts'
+reports; the figure is the maximum in any window. The three calls that postpone polling aren't
+counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Synthesis of the network and one cluster, compared with importing the provider package in the
-ordinary way. Each run is a fresh process; times include imports.
-
-*Apart* is from the light client, whose CDKTF is in an environment of its own: at the first plan it
-is made, from uv's cache, and jsii unpacks its packages.
+ordinary way. *Apart* is from the light client, whose CDKTF is in an environment of its own, made at
+the first plan.
 """
 
 from __future__ import annotations
