@@ -327,7 +327,7 @@ class LiveCluster:
         if self._starting is not None:
             deployment, status = self._starting
             return live_view(status, deployment.descriptor.pools, now=now, price=price)
-        return LiveView(self.name, self._state, groups=self._planned, price=price)
+        return LiveView(self.name, self._state, groups=self._planned, price=price, at=now)
 
     def _use_now(self) -> Use | None:
         """Return what workers use, unless that is long ago."""

@@ -17,6 +17,8 @@ from terradask_host.documents import plain_text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from terradask._observe.live_page import Heights
+
 #: Longest time that a notebook may show outdated ages.
 _AGES_SECONDS = 10.0
 #: A script's output gets a line after so many seconds in one step.
@@ -157,20 +159,20 @@ class NotebookWidget:
         )
         self._drawn: LiveView | None = None
         self._drawn_at = 0.0
-        #: The greatest height so far: what is below stays in place.
-        self._pixels = 0
+        #: The greatest heights so far: what is below stays in place.
+        self._least: Heights = ()
 
     def update(self, view: LiveView) -> None:
         """Draw a view if it differs from the shown one."""
         from terradask._observe.live_drawing import Drawing
-        from terradask._observe.live_page import height_of, page_of
+        from terradask._observe.live_page import heights_of, higher, page_of
 
         is_old = time.monotonic() > self._drawn_at + _AGES_SECONDS
         if not is_old and self._drawn == view.without_ages:
             return
         self._drawn, self._drawn_at = view.without_ages, time.monotonic()
-        self._pixels = max(self._pixels, height_of(view))
-        page = page_of(view, least_pixels=self._pixels)
+        self._least = higher(self._least, heights_of(view))
+        page = page_of(view, least=self._least)
         self._display.update({"text/plain": Drawing(view).as_text(), "text/html": page}, raw=True)
 
     def last_line(self, text: str) -> None:

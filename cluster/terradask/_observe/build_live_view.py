@@ -84,6 +84,7 @@ def live_view(
         links=tuple(links),
         use=use,
         verdict=status.verdict,
+        at=now,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -16,26 +17,34 @@ from terradask._observe.live_frame import (
     HOST_HEADS,
     Frame,
     GroupLine,
+    HostLine,
     Kind,
     Meter,
-    Strip,
     frame_of,
 )
 from terradask._observe.live_view import LiveView
 
-#: Lines of a view besides those of its hosts, and the fewest hosts.
-_OTHER_LINES, _FEWEST_HOSTS = 16, 3
+#: The fewest hosts, however low a terminal.
+_FEWEST_HOSTS = 3
 _NOTEBOOK_COLUMNS = 100
+#: Colours of signs and bars. Words have the terminal's own colour: on some background, any other
+#: one is hard to read.
 _STYLES: dict[Kind, str] = {
     "running": "green",
+    "starting": "blue",
+    "installing": "blue",
+    "booting": "blue",
     "coming": "blue",
-    "planned": "dim",
+    "planned": "",
     "leaving": "yellow",
     "failed": "bold red",
 }
 #: Kind -> its square and its mark before a step; and both in ASCII.
 _SQUARES: dict[Kind, str] = {
     "running": "■+",
+    "starting": "▆s",
+    "installing": "▄i",
+    "booting": "▂b",
     "coming": "▪o",
     "planned": "□-",
     "leaving": "▫<",
@@ -46,12 +55,13 @@ _FULL, _EMPTY = "━#", "─-"
 #: Squares fill so many lines at most.
 _SQUARE_LINES = 2
 _METER_COLUMNS = 10
-#: From so many columns on, bars are longer.
-_WIDE = 100
-#: A reason gets so many columns, if other columns of hosts can be left out.
-_REASON_COLUMNS = 32
+#: From so many columns on, bars are longer; and so many hold what belongs together.
+_WIDE, _WIDEST = 100, 120
+#: Columns of hosts that are left out first, if there is no place.
 _LEFT_OUT = ("memory", "cpu", "for", "group")
-_REASON = len(HOST_HEADS) - 1
+_STATE, _REASON = HOST_HEADS.index("state"), HOST_HEADS.index("reason")
+#: Reasons of hosts that are whole, on lines of their own.
+_WHOLE_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -65,10 +75,22 @@ class Drawing:
     most_hosts: int = FOLD
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines."""
-        most = max(options.size.height - _OTHER_LINES, _FEWEST_HOSTS)
+        """Yield the lines, of fewer hosts if the terminal is lower."""
+        lines = self._lines(self.most_hosts, console, options)
+        too_many = len(lines) - (options.size.height - 1)
+        if too_many > 0:
+            most = max(self.most_hosts - too_many, _FEWEST_HOSTS)
+            lines = self._lines(most, console, options)
+        for line in lines:
+            yield from line
+            yield Segment.line()
+
+    def _lines(
+        self, most_hosts: int, console: Console, options: ConsoleOptions
+    ) -> list[list[Segment]]:
         lines = _Lines(options.max_width, options.ascii_only)
-        yield from lines.of(frame_of(self.view, min(self.most_hosts, most)))
+        texts = lines.of(frame_of(self.view, most_hosts))
+        return console.render_lines(Group(*texts), options, pad=False)
 
     def as_text(self) -> str:
         """Return the lines without styles, for a notebook's text."""
@@ -120,14 +142,15 @@ class _Lines:
             yield self._progress(frame.bar)
             yield self._steps(frame)
         if frame.trouble:
-            yield self._wrapped(
-                frame.trouble, Text(f"{self._sign(_SQUARES['failed'])} ", "bold red")
-            )
-        yield self._cut(Text(self._plain(frame.now)))
-        if frame.ends:
-            yield Text(self._plain(frame.ends), "dim", overflow="fold")
+            line = self._named("failed", frame.trouble)
+            line.stylize("bold", 2)
+            yield self._wrapped(line)
         for problem in frame.problems:
-            yield self._wrapped(problem, Text("problem: ", "bold red"))
+            line = self._named("failed", f"problem: {problem}")
+            line.stylize("bold", 2, len("x problem:"))
+            yield self._wrapped(line)
+        for text in filter(None, [frame.now, frame.ends]):
+            yield self._wrapped(self._plain(text))
         if frame.groups:
             yield Text()
             yield from self._groups(frame.groups)
@@ -138,18 +161,21 @@ class _Lines:
 
     # ---- the cluster -----------------------------------------------------------------------------
 
+    @property
+    def _together(self) -> int:
+        return min(self.width, _WIDEST)
+
     def _title(self, frame: Frame) -> Text:
-        left = Text.assemble(
-            (frame.name, "bold"), "  ", (frame.state, _STYLES[frame.kind]), overflow="ellipsis"
-        )
+        left = Text.assemble((frame.name, "bold"), "  ", overflow="ellipsis")
+        left.append_text(self._named(frame.kind, frame.state))
         if frame.age:
             left.append(f" for {frame.age}")
-        columns = self.width - len(frame.price) - 2
+        columns = self._together - len(frame.price) - 2
         left.truncate(max(columns, 10), overflow="ellipsis", pad=columns > 0)
         return self._cut(Text.assemble(left, "  ", frame.price))
 
     def _progress(self, bar: Meter) -> Text:
-        columns = max(self.width - len(bar.text) - 2, _METER_COLUMNS)
+        columns = max(self._together - len(bar.text) - 2, _METER_COLUMNS)
         return self._cut(Text.assemble(self._bar(bar.share, columns), "  ", bar.text))
 
     def _steps(self, frame: Frame) -> Text:
@@ -159,7 +185,8 @@ class _Lines:
                 mark = self._sign(_MARKS[step.kind])
                 time = f" {step.time}" if times and step.time else ""
                 found.append("  " if found else "")
-                found.append(f"{mark} {step.name}{time}", _STYLES[step.kind])
+                found.append(mark, _STYLES[step.kind])
+                found.append(f" {step.name}{time}", "bold" if step.kind == "coming" else "")
             return found
 
         whole = line(times=True)
@@ -170,8 +197,9 @@ class _Lines:
             return
         yield Text()
         comma = self._plain(" · ")
-        facts = comma.join(f"{label} {value}" for label, value in frame.facts)
-        yield from ([Text(facts, "dim", overflow="fold")] if facts else [])
+        facts = [f"{label} {value}" for label, value in frame.facts]
+        if facts:
+            yield self._wrapped(comma.join(filter(None, [*facts, frame.seen])))
         labels = max((len(label) for label, _ in frame.links), default=0)
         for label, address in frame.links:
             # A longer one is cut, and a terminal opens the whole one.
@@ -197,25 +225,28 @@ class _Lines:
                 line.append(f"   {meter.label} ")
                 line.append(self._bar(meter.share, bar))
                 line.append(f" {meter.text.ljust(columns)}")
-            rest = f"   {group.hardware}"
-            fits = len(line) + len(rest) <= self.width
-            yield self._cut(line.append(rest, "dim") if fits else line)
-            yield from self._strip(group.strip, "" if fits else rest)
+            squares, each = group.strip.squares((self.width - 2) * _SQUARE_LINES)
+            words = [Text("  ") + self._named(kind, text) for kind, text in group.strip.legend]
+            words += [Text(f"  (a square is {each} hosts)")] if each > 1 else []
+            rest = Text(f"   {group.hardware}")
+            if len(line) + len(rest) <= self.width:
+                line.append_text(rest)
+            else:
+                words.append(rest)
+            if not squares and len(line) + sum(map(len, words)) + 1 <= self.width:
+                yield Text.assemble(line, " ", *words)
+                continue
+            yield self._cut(line)
+            yield from self._strip(squares, words)
 
-    def _strip(self, strip: Strip, hardware: str) -> Iterator[Text]:
-        squares, each = strip.squares((self.width - 2) * _SQUARE_LINES)
+    def _strip(self, squares: Sequence[tuple[Kind, int]], words: Sequence[Text]) -> Iterator[Text]:
+        """Yield lines of squares and of the words on them."""
         line = Text("  " if squares else "")
         # In many fonts, squares side by side are a bar.
         gap = " " if 2 * sum(number for _, number in squares) <= self.width - 2 else ""
         for kind, number in squares:
             line.append(f"{self._sign(_SQUARES[kind])}{gap}" * number, _STYLES[kind])
         line.rstrip()
-        words = [
-            Text(f"  {self._sign(_SQUARES[kind])} {text}", _STYLES[kind])
-            for kind, text in strip.legend
-        ]
-        words += [Text(f"  (a square is {each} hosts)", "dim")] if each > 1 else []
-        words += [Text(hardware, "dim")] if hardware else []
         if len(line) + sum(map(len, words)) > self.width:
             number = self.width - 2
             for at in range(2, len(line), number):
@@ -229,31 +260,50 @@ class _Lines:
         yield self._cut(line)
 
     def _hosts(self, frame: Frame) -> Iterator[Text]:
-        rows = [host.cells for host in frame.hosts]
+        rows = [self._cells(host) for host in frame.hosts]
+        heads = [Text(head.upper()) for head in HOST_HEADS]
         widths = {
-            at: max(len(head), *(len(row[at]) for row in rows))
-            for at, head in enumerate(HOST_HEADS)
-            if any(row[at] for row in rows)
+            at: max(len(row[at]) for row in [heads, *rows])
+            for at in range(len(HOST_HEADS))
+            if any(host.cells[at] for host in frame.hosts)
         }
-        if _REASON in widths:
-            widths[_REASON] = min(widths[_REASON], _REASON_COLUMNS)
+        # A reason without a place gets its own lines: the rest of a host still helps.
+        needed = widths.pop(_REASON, 0)
         for at in map(HOST_HEADS.index, _LEFT_OUT):
             if sum(widths.values()) + 2 * len(widths) - 2 > self.width:
                 widths.pop(at, None)
+        is_beside = sum(widths.values()) + 2 * len(widths) + needed <= self.width
+        if needed and is_beside:
+            widths[_REASON] = needed
 
-        def line(cells: Sequence[str], *, style: str = "", state: str = "") -> Text:
+        def line(cells: Sequence[Text], style: str = "") -> Text:
             found = Text(style=style)
             for at, width in widths.items():
-                found.append("  " if found else "")
-                text = cells[at] if at == _REASON else (cells[at] or "-").ljust(width)
-                found.append(text, state if HOST_HEADS[at] == "state" else "")
+                cell = cells[at].copy()
+                cell.pad_right(width - len(cell))
+                found.append("  " if found else "").append_text(cell)
             found.rstrip()
             return self._cut(found)
 
-        yield line([head.upper() for head in HOST_HEADS], style="bold")
-        for host in frame.hosts:
-            yield line(host.cells, state=_STYLES[host.kind])
+        yield line(heads, "bold")
+        whole: set[str] = set()
+        for host, cells in zip(frame.hosts, rows, strict=True):
+            row, reason = line(cells, "dim" if host.is_repeated else ""), host.cells[_REASON]
+            if is_beside or not reason:
+                yield row
+            elif reason in whole or len(whole) == _WHOLE_REASONS:
+                yield row.append(f"  {reason}")
+            else:
+                whole.add(reason)
+                yield row
+                yield from (Text(f"  {part}") for part in textwrap.wrap(reason, self.width - 2))
         yield from ([self._cut(Text(frame.more))] if frame.more else [])
+
+    def _cells(self, host: HostLine) -> list[Text]:
+        cells = [Text(cell or "-") for cell in host.cells]
+        cells[_STATE] = self._named(host.kind, host.cells[_STATE])
+        cells[_REASON] = Text(host.cells[_REASON])
+        return cells
 
     # ---- parts -----------------------------------------------------------------------------------
 
@@ -267,6 +317,10 @@ class _Lines:
             (self._sign(_EMPTY) * (columns - full), "dim"),
         )
 
+    def _named(self, kind: Kind, text: str) -> Text:
+        """Return a state's sign and its word."""
+        return Text.assemble((self._sign(_SQUARES[kind]), _STYLES[kind]), f" {text}")
+
     def _sign(self, pair: str) -> str:
         return pair[1] if self.is_ascii else pair[0]
 
@@ -277,5 +331,5 @@ class _Lines:
         line.no_wrap, line.overflow = True, "ellipsis"
         return line
 
-    def _wrapped(self, text: str, label: Text | None = None) -> Text:
-        return Text.assemble(label or "", text, overflow="fold")
+    def _wrapped(self, text: str | Text) -> Text:
+        return Text.assemble(text, overflow="fold")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, get_args
 
 from terradask._common.text_table import duration
-from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price
+from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use
 from terradask._observe.making import CUT_SHORT, Step, share_of
 from terradask._observe.verdict import Verdict
 from terradask_host.documents import plain_text
 from terradask_stacks.hardware.quantities import GIB
 
 #: Meaning of a square or a word; each has a shape and a colour.
-Kind = Literal["running", "coming", "planned", "leaving", "failed"]
+Kind = Literal[
+    "running", "starting", "installing", "booting", "coming", "planned", "leaving", "failed"
+]
 
 _KINDS: Mapping[str, Kind] = {
     "running": "running",
+    "starting": "starting",
+    "waiting": "starting",
+    "environment": "installing",
+    "booting": "booting",
+    "launched": "booting",
     "planned": "planned",
     "requested": "planned",
     "prepared": "planned",
@@ -27,7 +34,8 @@ _KINDS: Mapping[str, Kind] = {
     "failed": "failed",
     "lost": "failed",
 }
-_ORDER: tuple[Kind, ...] = ("running", "coming", "planned", "leaving", "failed")
+#: Hosts that are nearer to running come first, so that a strip fills like a bar.
+_ORDER: tuple[Kind, ...] = get_args(Kind)
 #: State of a cluster -> its kind. Others end it in order.
 _STATE_KINDS: Mapping[str, Kind] = {
     "running": "running",
@@ -113,6 +121,8 @@ class HostLine:
 
     kind: Kind
     cells: tuple[str, ...]
+    #: Whether it only keeps the place of a host that there is another such row for.
+    is_repeated: bool = False
 
 
 HOST_HEADS = ("host", "group", "state", "for", "cpu", "memory", "reason")
@@ -143,7 +153,7 @@ class Frame:
     #: The progress of making it; None once it is there.
     bar: Meter | None
     steps: tuple[StepLine, ...]
-    #: The present: reasons of waiting, or its tasks.
+    #: The present: the step of making it, or its tasks; and what is waited for.
     now: str
     ends: str
     #: Its gravest problem, with the next command.
@@ -156,6 +166,8 @@ class Frame:
     more: str
     facts: tuple[tuple[str, str], ...]
     links: tuple[tuple[str, str], ...]
+    #: The time of all this, for those who look at it later.
+    seen: str
     #: The only line of a closed cluster.
     last: str | None
 
@@ -190,7 +202,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         tuple(map(_line, view.notes)),
         # A group that may take another's hosts is shown once it has some.
         tuple(_group(each) for each in view.groups if each.desired or each.states),
-        tuple(map(_host, hosts[:most])),
+        tuple(_rows(hosts[:most])),
         f"and {hidden.total():,} more: {_counts(hidden)}" if hidden else "",
         () if view.steps else tuple((_line(label), _line(value)) for label, value in view.facts),
         # An address of another scheme could run code in the page.
@@ -199,6 +211,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
             for label, address in view.links
             if address.startswith(("https://", "http://"))
         ),
+        "" if view.at is None else f"{view.at:%Y-%m-%d %H:%M:%S} UTC",
         None if view.last is None else _line(view.last),
     )
 
@@ -278,19 +291,20 @@ def _step(step: Step) -> StepLine:
 
 
 def _now(view: LiveView) -> str:
-    waits = f"waiting: {'; '.join(view.waits)}" if view.waits else ""
-    if view.steps:
-        return view.step or waits
-    if waits or view.step:
-        return waits or view.step or ""
-    if view.use is None:
-        return "nothing is waited for" if view.groups else ""
-    tasks = [
-        f"{view.use.tasks[name]:,} {word}"
-        for name, word in _TASKS.items()
-        if view.use.tasks.get(name)
-    ]
-    done = [f"{view.use.done:,} done so far"] if view.use.done else []
+    step = None if view.step is None else view.step.removeprefix(f"{view.name}: ")
+    now = step or ("" if view.steps else _tasks(view.use))
+    waits = "; ".join(view.waits)
+    if not (now or waits):
+        return "nothing is waited for" if view.groups and not view.steps else ""
+    # A step has a verb of its own.
+    return " · ".join(filter(None, [now, waits if step or not waits else f"waiting: {waits}"]))
+
+
+def _tasks(use: Use | None) -> str:
+    if use is None:
+        return ""
+    tasks = [f"{use.tasks[name]:,} {word}" for name, word in _TASKS.items() if use.tasks.get(name)]
+    done = [f"{use.done:,} done so far"] if use.done else []
     return f"tasks: {', '.join([*tasks, *done])}" if tasks or done else "no tasks yet"
 
 
@@ -351,7 +365,16 @@ def _gib(size: float) -> str:
     return f"{amount:,.0f}" if amount >= 10 else f"{amount:.1f}"
 
 
-def _host(host: HostRow) -> HostLine:
+def _rows(hosts: Iterable[HostRow]) -> Iterator[HostLine]:
+    silent: set[tuple[str, str]] = set()
+    for host in hosts:
+        row = host.group, host.state
+        yield _host(host, is_repeated=not host.instance_id and row in silent)
+        if not host.instance_id:
+            silent.add(row)
+
+
+def _host(host: HostRow, *, is_repeated: bool) -> HostLine:
     cpu = None
     if host.threads and host.busy_threads is not None:
         cpu = min(host.busy_threads / host.threads, 1.0)
@@ -366,4 +389,5 @@ def _host(host: HostRow) -> HostLine:
             _used_of(host.used_bytes, host.memory_bytes) if host.threads else "",
             _line(host.reason or ""),
         ),
+        is_repeated,
     )

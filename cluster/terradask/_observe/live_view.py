@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 
 from terradask._observe.making import Step
@@ -143,6 +144,8 @@ class LiveView:
         A line on its work and cost, once it is closed.
     verdict
         The first line, and the next command; None while the cluster is made.
+    at
+        The time of the view, in UTC.
     """
 
     name: str
@@ -162,6 +165,7 @@ class LiveView:
     use: Use | None = None
     last: str | None = None
     verdict: Verdict | None = None
+    at: datetime | None = None
 
     @property
     def without_ages(self) -> LiveView:
@@ -169,6 +173,7 @@ class LiveView:
         use = self.use and replace(self.use, idle_seconds=0.0, hosts={})
         return replace(
             self,
+            at=None,
             seconds=None,
             hosts=tuple(replace(host, seconds=None) for host in self.hosts),
             price=self.price and replace(self.price, spent_usd=None),
