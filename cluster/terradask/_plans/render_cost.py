@@ -59,7 +59,7 @@ def _difference(before: Decimal | None, after: Decimal) -> str:
 def _rounded(hourly: Decimal) -> str:
     """Return the price of a month, of a thousand dollars or more without cents."""
     month = hourly * HOURS_PER_MONTH
-    return price(month, digits=0 if month >= _WHOLE_FROM_USD else 2)
+    return escaped(price(month, digits=0 if month >= _WHOLE_FROM_USD else 2))
 
 
 def cost_details(plan: PlanReport) -> str:
@@ -82,15 +82,19 @@ def _item(item: CostItem) -> str:
     cells = [
         "-"
         if hourly is None
-        else f"{price(hourly * HOURS_PER_MONTH)}<br>{small(f'{number} times {each} an hour')}"
+        else f"{_monthly(hourly)}<br>{small(escaped(f'{number} times {each} an hour'))}"
         for number, hourly in sizes
     ]
     return row([what, *cells])
 
 
+def _monthly(hourly: Decimal) -> str:
+    return escaped(price(hourly * HOURS_PER_MONTH))
+
+
 def _totals(cost: CostEstimate) -> Iterator[str]:
     hourly = (cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd)
-    stopped, desired, most = (price(amount * HOURS_PER_MONTH) for amount in hourly)
+    stopped, desired, most = map(_monthly, hourly)
     yield row(["**total**", f"**{desired}**", f"**{most}**"])
     if cost.stopped_hourly_usd != cost.desired_hourly_usd:
         yield row(["while stopped", stopped, stopped])

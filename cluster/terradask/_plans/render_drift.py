@@ -8,7 +8,8 @@ from typing import Any
 
 from terradask._common.naming import counted
 from terradask._plans.markdown import Section, code, escaped, fence, fitted, prose
-from terradask._plans.render_markdown import MARKDOWN_LIMIT, before_after
+from terradask._plans.render_changes import before_after
+from terradask._plans.render_markdown import MARKDOWN_LIMIT
 from terradask._plans.render_terminal import assignment, gone
 from terradask._plans.summary import PlanSummary
 from terradask_host.documents import plain_text

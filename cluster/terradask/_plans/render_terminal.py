@@ -17,7 +17,7 @@ from terradask._common.naming import counted
 from terradask._plans.cautions import Caution, cautions_of
 from terradask._plans.equal_changes import gather
 from terradask._plans.policy.values import UNKNOWN, AttributeChange, top_level
-from terradask._plans.summary import Change, PlanSummary, values_beside_documents
+from terradask._plans.summary import Change, PlanSummary, effect_of, values_beside_documents
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def value_text(value: Any) -> str:
 
 def assignment(attribute: AttributeChange) -> str:
     """Return a change as ``path = before -> after``."""
+    if attribute.sensitive and attribute.before == attribute.after:
+        return f"{attribute.path} = (sensitive)"
     after = value_text(attribute.after)
     value = after if attribute.before is None else f"{value_text(attribute.before)} -> {after}"
     note = "  # forces replacement" if attribute.forces_replacement else ""
@@ -192,16 +194,17 @@ def _alike(plans: Iterable[PlanReport], *, details: bool) -> Iterator[Text]:
     found: dict[tuple[str, ...], list[tuple[PlanReport, list[Text]]]] = {}
     for plan in plans:
         body = list(_body(plan, details=details))
-        key = (plan.summary.counts.text, *(line.plain for line in body))
+        effect = effect_of(plan.summary.counts, len(plan.summary.outputs))
+        key = (effect, *(line.plain for line in body))
         found.setdefault(key, []).append((plan, body))
-    for (counts, *_), equal in found.items():
+    for (effect, *_), equal in found.items():
         first, body = equal[0]
         if len(equal) == 1:
             made, headline = origin(first.summary), first.summary.headline
         else:
             hashes = ", ".join(plan.summary.plan_hash[:12] for plan, _ in equal)
             made = f"plans {hashes} of {first.summary.created_at}, {made_with(first.summary)}"
-            headline = f"{', '.join(plan.stack for plan, _ in equal)}: each {counts}"
+            headline = f"{', '.join(plan.stack for plan, _ in equal)}: each {effect}"
         yield from (Text(headline, style="bold"), *body)
         yield from _block([Text(f"{made}{_expiry(first)}", style="dim")])
         yield Text()
@@ -237,10 +240,14 @@ def _workspace(report: WorkspaceReport, *, details: bool) -> Iterator[Text]:
 
 def _verdict(report: PlanReport | WorkspaceReport, name: str) -> Text:
     """Return the last line, which a long report doesn't scroll away."""
-    summary = report.summary if hasattr(report, "summary") else report
-    counts, verdict = summary.counts, VERDICTS[report.verdict]
-    number = f": {counts.text}" if counts.total and verdict != "changes" else ""
-    what = counts.text if counts.total and verdict == "changes" else f"{verdict}{number}"
+    plans = report.plans if hasattr(report, "plans") else (report,)
+    counts = report.counts if hasattr(report, "counts") else report.summary.counts
+    number = sum(len(plan.summary.outputs) for plan in plans)
+    effect, verdict = effect_of(counts, number), VERDICTS[report.verdict]
+    if not any(plan.summary.changed for plan in plans):
+        what = verdict
+    else:
+        what = effect if verdict == "changes" else f"{verdict}: {effect}"
     refused = ": terradask apply refuses this plan" if report.verdict == "blocked" else ""
     style = "bold red" if report.verdict in ("failed", "blocked", "dangerous") else "bold"
     return Text(f"{name}: {what}{refused}", style=style)

@@ -97,7 +97,7 @@ class PlanReport:
             return "blocked"
         if self.dangers:
             return "dangerous"
-        if self.summary.changed or self.summary.outputs:
+        if self.summary.changed:
             return "changes"
         return "drift" if self.summary.drift else "no changes"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from terradask._common.naming import counted
 from terradask._common.plan_modules import configured_resources
 from terradask._plans.dangers import (
     KNOWN_LATER,
@@ -186,12 +187,12 @@ class PlanSummary:
     @property
     def changed(self) -> bool:
         """Whether applying the plan would change a resource or the state."""
-        return self.counts.total > 0
+        return self.counts.total > 0 or bool(self.outputs)
 
     @property
     def headline(self) -> str:
-        """The counts in one line."""
-        return f"{self.stack}: {self.counts.text}"
+        """The counts of changes in one line."""
+        return f"{self.stack}: {effect_of(self.counts, len(self.outputs))}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as JSON data, format 1. The same plan always gives the same data."""
@@ -210,6 +211,11 @@ class PlanSummary:
             "drift_dangers": list(map(asdict, self.drift_dangers)),
             "outputs": list(map(asdict, self.outputs)),
         }
+
+
+def effect_of(counts: Counts, outputs: int) -> str:
+    """Return the counts in words; if there are none, the number of changed outputs."""
+    return counts.text if counts.total or not outputs else f"{counted(outputs, 'output')} to update"
 
 
 def values_beside_documents(change: Change) -> tuple[AttributeChange, ...]:

@@ -168,11 +168,7 @@ def _apply(
         show(report, err=True)
     _refuse_blocked(reports)
     _refuse_while_running(plans, reports)
-    changing = [
-        plan
-        for plan, report in zip(plans, reports, strict=True)
-        if report.summary.changed or report.summary.outputs
-    ]
+    changing = [plan for plan, report in zip(plans, reports, strict=True) if report.summary.changed]
     for plan in plans:
         if plan not in changing:
             workspace.note_applied(plan)
