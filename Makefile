@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf
 IAM_SIMULATE := tests/oracles/iam_simulate
+CODE_HOST_STYLES := tests/code_host_styles
 CHECKOV := .venv-checkov
 MODELS := .venv-models
 CDKTN := .venv-cdktn
@@ -82,6 +83,18 @@ $(IAM_SIMULATE)/node_modules/.package-lock.json: $(IAM_SIMULATE)/package-lock.js
 	@echo "setup: @cloud-copilot/iam-simulate (npm)"
 	@(cd $(IAM_SIMULATE) && npm ci --silent --no-progress) && touch $@ \
 		|| echo "setup: npm could not install iam-simulate: the tests with it will be skipped" >&2
+
+# Two packages without what they depend on: of GitLab's, only the values of its colours and sizes are needed.
+.PHONY: code-host-styles
+code-host-styles: $(CODE_HOST_STYLES)/node_modules/.installed ## Install GitHub's and GitLab's stylesheets (npm), for the pictures of comments
+
+$(CODE_HOST_STYLES)/node_modules/.installed: $(CODE_HOST_STYLES)/SHA512SUMS
+	@echo "setup: stylesheets of GitHub and GitLab (npm)"
+	@(mkdir -p $(@D) && cd $(@D) && npm pack --silent github-markdown-css@5.9.0 @gitlab/ui@137.2.6 >/dev/null \
+		&& shasum --algorithm 512 --check --quiet ../SHA512SUMS \
+		&& tar -xzf github-markdown-css-*.tgz --strip-components=1 package/github-markdown-light.css package/github-markdown-dark.css \
+		&& tar -xzf gitlab-ui-*.tgz --strip-components=5 package/src/tokens/build/css && rm -f -- *.tgz) && touch $@ \
+		|| echo "setup: npm could not fetch the stylesheets: the tests of comments in a browser will be skipped" >&2
 
 # Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
 .PHONY: checkov models cdktn orchestrators rattler-build
@@ -212,7 +225,7 @@ simulator-test: setup-tests ## Run the embedded AWS's own tests, three files at 
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
 
 .PHONY: life-test
-life-test: setup-tests orchestrators cdktn iam-oracle rattler-build ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
+life-test: setup-tests orchestrators cdktn iam-oracle rattler-build code-host-styles ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
@@ -225,7 +238,7 @@ soak: setup-tests iam-oracle ## Run every point of each fault, an hour of random
 
 # What is in the environment of the locks alone is not there, and documents are the repository's, not the packages'.
 OTHER_VERSIONS := -n 2 --dist loadfile -m 'not locked' --ignore-glob 'tests/unit/test_docs*' --ignore tests/unit/test_style.py \
-	--ignore tests/unit/test_grafana_dashboards.py --ignore tests/unit/test_policy_own_rules.py --ignore tests/unit/test_windows.py tests/unit tests/synth
+	--ignore tests/unit/test_grafana_dashboards.py --ignore tests/unit/test_policy_own_rules.py --ignore tests/unit/test_report_code_hosts.py --ignore tests/unit/test_windows.py tests/unit tests/synth
 
 .PHONY: lowest
 lowest: $(LOWEST)/.installed ## Run the unit and synth tests with the oldest packages that the bounds allow, in .venv-lowest

@@ -1,99 +1,114 @@
-"""A report's Markdown as a page, as a code host shows a comment: elements, widths and colours."""
+"""A report's Markdown as a page, as a code host shows a comment: its elements, in its own styles.
+
+GitHub's styles are those of github-markdown-css, which is made from GitHub's pages. GitLab
+publishes the values of its colours and sizes in @gitlab/ui; the rules that use them follow
+``app/assets/stylesheets/framework/typography.scss`` of GitLab.
+"""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Literal
 
-from markdown_it import MarkdownIt
+import pytest
+
+from .code_hosts import Host, rendered, sanitized
 
 Theme = Literal["light", "dark"]
 
-#: The width of a comment's text on a wide page of GitHub, and on a phone, in pixels.
+#: The width of a comment's text on a wide page, and of a phone, in pixels.
 WIDE, PHONE = 860, 390
 
-_COLOURS = {
-    "light": {
-        "page": "#ffffff",
-        "text": "#1f2328",
-        "quiet": "#59636e",
-        "line": "#d1d9e0",
-        "code": "#818b981f",
-        "block": "#f6f8fa",
-        "danger": "#cf222e",
-        "added": "#dafbe1",
-        "removed": "#ffebe9",
-    },
-    "dark": {
-        "page": "#0d1117",
-        "text": "#f0f6fc",
-        "quiet": "#9198a1",
-        "line": "#3d444d",
-        "code": "#656c7633",
-        "block": "#151b23",
-        "danger": "#f85149",
-        "added": "#033a16",
-        "removed": "#67060c",
-    },
+_STYLES = Path(__file__).with_name("code_host_styles") / "node_modules"
+_FILES: dict[tuple[Host, Theme], str] = {
+    ("github", "light"): "github-markdown-light.css",
+    ("github", "dark"): "github-markdown-dark.css",
+    ("gitlab", "light"): "tokens.css",
+    ("gitlab", "dark"): "tokens.dark.css",
 }
 
-_STYLE = """
-body {{ margin: 0; background: {page}; color: {text}; }}
-.comment {{ box-sizing: border-box; max-width: {width}px; padding: 16px; font: 14px/1.5 sans-serif;
-  overflow-wrap: break-word; }}
-h2 {{ margin: 0 0 8px; padding-bottom: 5px; font-size: 21px; border-bottom: 1px solid {line}; }}
-p, ul, table, details, pre, .alert {{ margin: 0 0 16px; }}
-ul {{ padding-left: 2em; }} li > ul, li > pre {{ margin-bottom: 4px; }}
-code {{ padding: .2em .4em; font: 85% monospace; white-space: break-spaces; background: {code};
-  border-radius: 6px; }}
-pre {{ padding: 16px; overflow: auto; font: 85%/1.45 monospace; background: {block};
-  border-radius: 6px; }}
-pre code {{ padding: 0; font-size: 100%; white-space: pre; background: none; }}
-table {{ display: block; width: max-content; max-width: 100%; overflow: auto;
-  border-collapse: collapse; }}
-td, th {{ padding: 6px 13px; border: 1px solid {line}; text-align: left; }}
-.alert {{ padding: 8px 16px; border-left: 4px solid {danger}; }}
-.alert > p:first-child {{ margin-bottom: 8px; color: {danger}; font-weight: 600; }}
-.alert > ul {{ margin: 0; padding-left: 1.4em; }}
-summary {{ cursor: pointer; }} sub {{ color: {quiet}; font-size: 75%; vertical-align: baseline; }}
-.added {{ display: block; background: {added}; }}
-.removed {{ display: block; background: {removed}; }}
+NEEDS_STYLES = pytest.mark.skipif(
+    not all((_STYLES / name).exists() for name in _FILES.values()),
+    reason="the code hosts' stylesheets are missing: make code-host-styles",
+)
+
+#: What encloses a comment, and its classes.
+_PAGE = """
+html, body {{ margin: 0; }}
+.comment {{ box-sizing: border-box; max-width: {width}px; padding: 16px; }}
+"""
+_GITHUB = """
+html { background: %s; }
+.comment.markdown-body { font-size: 14px; }
+"""
+_GITHUB_BACKGROUND = {"light": "#ffffff", "dark": "#0d1117"}
+#: A diff's lines: the classes of GitHub's and of GitLab's highlighters.
+_LINES: dict[Host, dict[str, str]] = {
+    "github": {"+": "pl-mi1", "-": "pl-md", "@": "pl-mdr"},
+    "gitlab": {"+": "gi", "-": "gd", "@": "gu"},
+}
+_GITLAB = """
+html { background: var(--gl-background-color-default); }
+.comment { color: var(--gl-text-color-default); overflow-wrap: break-word;
+  font: 14px/1.5 var(--gl-font-family-regular); }
+.comment *:first-child { margin-top: 0; }
+.comment > :last-child { margin-bottom: 0; }
+h2 { margin: 24px 0 16px; padding-bottom: .3em; font-size: 1.5em; font-weight: 600;
+  line-height: 1.3; color: var(--gl-text-color-heading);
+  border-bottom: 1px solid var(--gl-border-color-default); }
+p, ul, details, pre { margin: 0 0 16px; }
+summary { cursor: pointer; }
+ul { padding: 0; } ul ul { margin-bottom: 0; list-style-type: circle; }
+li { margin-left: 25px; padding-left: 3px; line-height: 1.6em; }
+sub { position: relative; bottom: -.25em; font-size: 75%; line-height: 0;
+  vertical-align: baseline; }
+code { padding: 2px 4px; font: 90% var(--gl-font-family-monospace); white-space: pre-wrap;
+  overflow-wrap: break-word; word-break: keep-all; color: var(--gl-text-color-strong);
+  background: var(--gl-background-color-strong); border-radius: 4px; }
+pre { padding: 8px 12px; overflow-x: auto; font: 13px/1.6em var(--gl-font-family-monospace);
+  background: var(--gl-background-color-subtle); border-radius: 4px;
+  border: 1px solid var(--gl-border-color-default); }
+pre code { padding: 0; font-size: inherit; white-space: pre; overflow-wrap: normal;
+  background: none; }
+table { display: block; width: auto; margin: 16px 0; overflow-x: auto;
+  border-collapse: collapse; }
+th, td { padding: 12px; text-align: left; vertical-align: top;
+  border: 1px solid var(--gl-border-color-default); }
+.markdown-alert { margin: 0 0 16px; padding: 8px 16px;
+  border-left: 4px solid var(--gl-feedback-danger-border-color); }
+.markdown-alert-title { margin: 0 0 8px; font-weight: 600;
+  color: var(--gl-feedback-danger-text-color); }
+.markdown-alert > :last-child { margin-bottom: 0; }
+.gd { color: #000; background: #fdd; } .gi { color: #000; background: #dfd; }
+.gl-dark .gd { color: #ecebea; background: #582014; }
+.gl-dark .gi { color: #ecebea; background: #0e4328; }
 """
 
-#: Elements and attributes that GitHub's and GitLab's sanitizers keep, of those that reports use.
-KEPT_TAGS = frozenset({"details", "summary", "code", "sub", "br"})
 
-
-def page(markdown: str, *, theme: Theme = "light", width: int = WIDE) -> str:
+def page(markdown: str, *, host: Host = "github", theme: Theme = "light", width: int = WIDE) -> str:
     """Return the page of one comment."""
-    rendered = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    body = _with_colours(_with_alerts(rendered.render(markdown)))
-    style = _STYLE.format(width=width, **_COLOURS[theme])
+    body = _with_colours(sanitized(rendered(markdown, host)), host)
+    rules = _GITLAB if host == "gitlab" else _GITHUB % _GITHUB_BACKGROUND[theme]
+    style = (_STYLES / _FILES[host, theme]).read_text(encoding="utf-8")
     view = '<meta name="viewport" content="width=device-width">'
     return (
-        f"<!doctype html><meta charset=utf-8>{view}<style>{style}</style>"
-        f'<div class="comment">{body}</div>'
+        f'<!doctype html><html class="gl-{theme}"><meta charset=utf-8>{view}'
+        f"<style>{style}{_PAGE.format(width=width)}{rules}</style>"
+        f'<div class="comment {"markdown-body" if host == "github" else "md"}">{body}</div>'
     )
 
 
-def _with_alerts(body: str) -> str:
+def _with_colours(body: str, host: Host) -> str:
+    """Return a page whose diffs have the colours that a host's highlighter gives them."""
+
+    def line(text: str) -> str:
+        kind = _LINES[host].get(text[:1])
+        return f'<span class="{kind}">{text}</span>\n' if kind else f"{text}\n"
+
     return re.sub(
-        r"<blockquote>\s*<p>\[!CAUTION\]\s*(</p>)?(.*?)</blockquote>",
-        r'<div class="alert"><p>&#9888; Caution</p>\2</div>',
+        r'(<pre lang="diff"><code>)(.*?)(</code>)',
+        lambda found: found[1] + "".join(map(line, found[2].splitlines())) + found[3],
         body,
         flags=re.DOTALL,
     )
-
-
-def _with_colours(body: str) -> str:
-    return re.sub(
-        r'(<code class="language-diff">)(.*?)(</code>)',
-        lambda found: found[1] + "".join(map(_line, found[2].splitlines())) + found[3],
-        body,
-        flags=re.DOTALL,
-    )
-
-
-def _line(text: str) -> str:
-    kind = {"+": "added", "-": "removed"}.get(text[:1])
-    return f'<span class="{kind}">{text}</span>' if kind else f"{text}\n"
