@@ -70,6 +70,19 @@ def _architecture(old: str) -> str:
     return _between(page, "commands", _commands())
 
 
+def _running(old: str) -> str:
+    from terradask_host.words import CLUSTERS, HOSTS, JOBS
+
+    parts = []
+    for title, words in (("host", HOSTS), ("cluster", CLUSTERS), ("job or task", JOBS)):
+        rows = [
+            f"| {each.word} | {each.meaning} | {', '.join(f'`{one}`' for one in each.states)} |"
+            for each in words
+        ]
+        parts.append("\n".join([f"| {title} | meaning | states |", "| --- | --- | --- |", *rows]))
+    return _between(old, "words", "\n\n".join(parts))
+
+
 def _commands() -> str:
     from dataclasses import fields
 
@@ -136,6 +149,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "architecture.md": _architecture,
     "aws-facts.md": _aws_facts,
     "../tests/records/claims.md": _aws_sources,
+    "running.md": _running,
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,

@@ -16,6 +16,7 @@ from typing import Any, Self
 from terradask_host.document_fields import Record, fields_of
 from terradask_host.scaling_policy import Exchange, ScalingPolicy
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
+from terradask_host.words import host_word
 
 #: The format of all documents.
 FORMAT = 1
@@ -263,7 +264,8 @@ class HostReport(Record):
             return self
         if self.state == "leaving":
             return replace(self, state="left")
-        return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
+        reason = f"its instance is gone; it was {host_word(self.state)}"
+        return replace(self, state="lost", reason=reason)
 
     def belongs_to(self, run_id: str) -> bool:
         """Return whether it is of a run. A host that failed before it knew its run is of the
@@ -274,7 +276,8 @@ class HostReport(Record):
     def describe(self) -> str:
         """Return a line with the host's last state and its reason."""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{self.instance_id} ({self.group}) {self.state} since {self.at}{reason}"
+        word = host_word(self.state)
+        return f"{self.instance_id} ({self.group}) {word} since {self.at}{reason}"
 
     @property
     def failed_once(self) -> bool:

@@ -91,7 +91,7 @@ def test_a_life_in_order():
         ("gone", None),
     ]
     assert str(told[0]) == "2026-11-20 05:15:00Z  i-1  requested: a user request"
-    assert str(told[3]) == "2026-11-20 05:15:04Z  i-1  booting (environment)"
+    assert str(told[3]) == "2026-11-20 05:15:04Z  i-1  installing"
 
 
 def test_within_a_second_states_come_in_their_order():

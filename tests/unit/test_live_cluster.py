@@ -122,7 +122,7 @@ def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.Monkey
 
     class Publisher(DisplayPublisher):
         def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
-            assert more.get("update") is None or "making</span>" in data["text/html"]
+            assert more.get("update") is None or "starting</span>" in data["text/html"]
             published.append((data["text/plain"], bool(more.get("update"))))
 
     shell = InteractiveShell.instance()
@@ -135,8 +135,8 @@ def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.Monkey
         InteractiveShell.clear_instance()
     assert published == [
         ("terradask", False),
-        ("a note\netl  ▪ making\nplanning", True),
-        ("a note\netl  ▪ making\napplying [/x]", True),
+        ("a note\netl  ▪ starting\nplanning", True),
+        ("a note\netl  ▪ starting\napplying [/x]", True),
     ]
 
 
@@ -191,8 +191,8 @@ def test_a_script_gets_a_line_for_each_step_and_a_sign_of_life_in_a_long_one(
         "2 packages",
         "etl: hardware done, 4 s",
         "etl: plan done, 12 s",
-        "etl: making; step 3 of 6: apply, 1 of 9, 47 s; aws_x.y",
-        "etl: making; step 3 of 6: apply, 9 of 9, 78 s; aws_x.y",
+        "etl: starting; step 3 of 6: apply, 1 of 9, 47 s; aws_x.y",
+        "etl: starting; step 3 of 6: apply, 9 of 9, 78 s; aws_x.y",
         "etl: apply done, 9 of 9, 62 s",
         "etl: scheduler failed, 0 s",
     ]

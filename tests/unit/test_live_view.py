@@ -89,7 +89,7 @@ def test_a_square_has_a_shape_besides_its_colour() -> None:
     }
     assert all(shapes.values())
     assert len({frozenset(each) for each in shapes.values()}) == len(kinds)
-    assert 'aria-label="workers-spot: 14 running, 1 starting, 1 environment, 1 booting' in page
+    assert 'aria-label="workers-spot: 14 running, 1 starting, 1 installing, 1 booting' in page
 
 
 @pytest.mark.parametrize("hosts", [2, 50, 51, 200, 201, 1_000, 2_000, 5_000])
@@ -209,17 +209,16 @@ def test_a_cluster_that_grows_shows_what_is_waited_for() -> None:
     frame = frame_of(VIEWS["twenty"])
     assert frame.now == (
         "tasks: 56 on workers, 1,291 queued, 2 erred, 12,804 done so far · waiting: "
-        "workers-spot: 2 requested from AWS, 1 reading configuration, 1 installing packages, "
-        "1 starting Dask"
+        "workers-spot: 2 requested, 1 booting, 1 installing, 1 starting"
     )
     spot = frame.groups[1]
     assert (spot.name, spot.count) == ("workers-spot", "18 of 20")
     assert spot.hardware == "spot m6i.xlarge and 1 more"
-    states = "14 running, 1 starting, 1 environment, 1 booting, 2 requested, 1 failed"
+    states = "14 running, 1 starting, 1 installing, 1 booting, 2 requested, 1 failed"
     assert spot.strip.text == states
     hosts = [(host.cells[0] != "", host.cells[2]) for host in frame.hosts]
     assert hosts == [
-        *[(True, "failed"), (True, "booting"), (True, "environment"), (True, "starting")],
+        *[(True, "failed"), (True, "booting"), (True, "installing"), (True, "starting")],
         *[(False, "requested")] * 2,
         *[(True, "running")] * 4,
     ]
@@ -230,7 +229,7 @@ def test_a_cluster_that_grows_shows_what_is_waited_for() -> None:
 def test_a_reason_is_whole_and_takes_no_column_of_others() -> None:
     """Columns are left out, words aren't broken."""
     narrow = drawn(VIEWS["twenty"], columns=80)
-    assert "HOST                 GROUP         STATE          FOR     CPU\n" in narrow
+    assert "HOST                 GROUP         STATE         FOR     CPU\n" in narrow
     assert f"\n  {NO_WHEEL}\n" in narrow
     assert f"-          -              {NO_WHEEL}\n" in drawn(VIEWS["twenty"], columns=200)
     # One reason of many hosts is read once.

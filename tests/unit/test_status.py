@@ -10,7 +10,8 @@ import pytest
 from terradask._clusters.overview import ClusterOverview
 from terradask._observe.documents import Descriptor, derive_state
 from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address, status_of
-from terradask.cli._deployments import status_text
+from terradask._observe.verdict import Facts, judge
+from terradask.cli._deployments import _HEADS, _row, status_text
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_stacks.settings import ClusterSettings
@@ -135,3 +136,36 @@ def test_the_command_to_log_in_names_the_host_that_counts():
     running = status(state="running", ssh_command=command)
     assert f"log in     {command}" in story(running).splitlines()
     assert "log in" not in story(status(state="running"))
+
+
+def failed(name, reason, at, tail=("a line",)):
+    found = host("worker", "failed")
+    return dataclasses.replace(found, instance_id=name, reason=reason, at=at, log_tail=tail)
+
+
+def test_hosts_that_failed_alike_are_one_row_with_the_log_of_the_last():
+    hosts = (
+        failed("i-1", "no such package: torch", "2026-11-20T05:01:00Z"),
+        failed("i-2", "no such package: torch", "2026-11-20T05:03:00Z", ("pip's last line",)),
+        failed("i-3", "no such package: torch", "2026-11-20T05:02:00Z"),
+        failed("i-4", "the disk is full", "2026-11-20T05:02:00Z", ()),
+        dataclasses.replace(host("worker", "running"), instance_id="i-5"),
+        dataclasses.replace(host("worker", "running"), instance_id="i-6"),
+    )
+    told = story(dataclasses.replace(status(state="running"), hosts=hosts))
+    rows = [line for line in told.splitlines() if line.startswith("i-")]
+    assert [line.split()[0] for line in rows] == ["i-2", "i-4", "i-5", "i-6"]
+    assert rows[0].endswith("no such package: torch; 2 other hosts too")
+    assert rows[1].endswith("the disk is full")
+    assert told.count("the end of the log of") == 1
+    assert "the end of the log of i-2:\n  pip's last line" in told
+
+
+def test_list_has_the_workers_that_run_like_the_verdict():
+    groups = {"workers": {"desired": 3, "instances": 3, "max_size": 9}}
+    facts = Facts("etl", "starting", wanted=3, running=1, booting=2)
+    known = dataclasses.replace(status(state="starting"), groups=groups, verdict=judge(facts))
+    one = ClusterOverview("default", "etl", "starting", workers=(3, 3), status=known)
+    assert dict(zip(_HEADS[1:], _row(one), strict=True))["workers"] == "1/3"
+    by_groups = ClusterOverview("default", "etl", "starting", workers=(2, 3))
+    assert dict(zip(_HEADS[1:], _row(by_groups), strict=True))["workers"] == "2/3"

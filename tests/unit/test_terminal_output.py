@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from terradask._common.colour import painted
-from terradask._common.text_table import table
+from terradask._common.text_table import labelled, table
 
 HEADS = ("name", "state", "region", "owner", "reason")
 ROWS = [
@@ -47,6 +47,16 @@ def test_what_is_left_out_is_named_and_the_reason_stays() -> None:
     assert "REASON" in shown
     assert table(HEADS, ROWS, width=200) == table(HEADS, ROWS)
     assert table(("a",), [("x" * 50,)], width=20).splitlines()[1] == "x" * 50
+
+
+def test_facts_fit_a_terminal_and_are_a_line_each_without_one() -> None:
+    text = "AWS launches 1 of 3 workers, and no more now: InsufficientInstanceCapacity"
+    facts = [("problem", text), ("owner", None), ("state", "running")]
+    assert labelled(facts) == f"problem    {text}\nstate      running"
+    lines = labelled(facts, width=50).splitlines()
+    assert max(map(len, lines)) <= 50
+    assert [line[:11].strip() for line in lines] == ["problem", "", "state"]
+    assert " ".join(line[11:] for line in lines[:-1]) == text
 
 
 def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 #: Least width of a column of sentences.
 _SENTENCES = 24
+#: Width of the column of labels.
+_LABEL = 10
 
 
 def table(
@@ -25,6 +27,32 @@ def table(
     left_out = [head for at, head in enumerate(cells[0]) if at not in kept]
     note = f"too narrow for {', '.join(left_out)}: --json has them" if left_out else ""
     return "\n".join([*lines, *textwrap.wrap(note, width)])
+
+
+def labelled(facts: Sequence[tuple[str, str | None]], *, width: int | None = None) -> str:
+    """Return facts with their labels, a line each, without those that are None.
+
+    With a `width`, texts are broken between words, below their beginning.
+    """
+    lines = []
+    for label, value in facts:
+        if value is None:
+            continue
+        start = f"{label:<{_LABEL}} "
+        lines += (
+            [f"{start}{value}"]
+            if width is None
+            else textwrap.wrap(
+                value,
+                max(width, len(start) + _SENTENCES),
+                initial_indent=start,
+                subsequent_indent=" " * len(start),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            or [start.rstrip()]
+        )
+    return "\n".join(lines)
 
 
 def _kept(cells: Sequence[Sequence[str]], width: int) -> list[int]:

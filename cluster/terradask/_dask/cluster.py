@@ -473,9 +473,9 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         Returns
         -------
         list of Event
-            Each has a time, subject, state and reason, and prints as a line; notebooks show a
-            table, with times in UTC. The states of hosts are requested, launched, booting, joined,
-            retiring, failed and gone.
+            Each has a time, subject, state, word and reason, and prints as a line; notebooks show
+            a table, with times in UTC. The states of hosts are requested, launched, booting,
+            joined, retiring, failed and gone; ``word`` is what people see.
         """
         return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
 from terradask._observe.build_live_view import adapting_text
-from terradask._observe.events import Event
+from terradask._observe.events import Event, without_repeats
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -181,8 +181,8 @@ class EventTable(list[Event]):
     def _repr_html_(self) -> str:
         """Return the events as a table, with times in UTC."""
         return _table(
-            ("time (UTC)", "subject", "group", "state", "step", "reason"),
-            ((utc_text(e.at), e.subject, e.group, e.state, e.step, e.reason) for e in self),
+            ("time (UTC)", "subject", "group", "state", "reason"),
+            ((utc_text(e.at), e.subject, e.group, e.word, e.reason) for e in without_repeats(self)),
         )
 
 

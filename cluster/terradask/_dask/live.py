@@ -342,7 +342,7 @@ class LiveCluster:
             return "stopped" if type(self.health.ended) is ClusterStopped else "ended"
         if self.health.unreachable is not None:
             return "unreachable"
-        return "closing" if self.health.status == Status.closing else view.state
+        return "stopping" if self.health.status == Status.closing else view.state
 
     def _draw(self) -> None:
         with self._drawing:

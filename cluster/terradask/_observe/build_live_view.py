@@ -14,19 +14,12 @@ from terradask._observe.status import OVER, DeploymentStatus, hosts_by_state, sc
 from terradask_host.documents import HostReport, Run
 from terradask_host.rules.lifetime import ends_at
 from terradask_host.scaling_policy import ScalingPolicy
+from terradask_host.words import count_hosts
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_stacks.hardware.quantities import GIB
 
-#: State of a host, as in `events.STATE_OF_STEP` -> what it does meanwhile.
-_WAITS = {
-    "requested": "requested from AWS",
-    "launched": "booting",
-    "booting": "reading configuration",
-    "environment": "installing packages",
-    "waiting": "waiting for the scheduler",
-    "starting": "starting Dask",
-    "leaving": "leaving",
-}
+#: Words of hosts that a group waits for.
+_WAITS = frozenset({"requested", "booting", "installing", "waiting", "starting", "stopping"})
 
 #: Order of hosts: the most important states first.
 _ORDER = ("failed", "leaving", "booting", "environment", "waiting", "starting", "launched")
@@ -174,9 +167,9 @@ def _memory(workers: Iterable[JoinedWorker]) -> int:
 def _waits(groups: Sequence[GroupRow]) -> tuple[str, ...]:
     doing = {
         group.name: [
-            f"{group.states[state]:,} {_WAITS[state]}"
-            for state in _WAITS
-            if group.states.get(state)
+            f"{number:,} {word}"
+            for word, number in count_hosts(group.states).items()
+            if word in _WAITS
         ]
         for group in groups
     }

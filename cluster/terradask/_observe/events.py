@@ -21,6 +21,7 @@ from terradask._observe.store import EVENTS
 from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress, plain_text
 from terradask_host.rules.launch_problem import launch_failure
+from terradask_host.words import cluster_word, host_word
 
 #: State -> the states that may follow it, as in ``docs/running.md``. The first is ``requested``.
 EDGES: Mapping[str, tuple[str, ...]] = {
@@ -84,10 +85,17 @@ class Event:
     reason: str | None = None
 
     def __str__(self) -> str:
-        step = f" ({self.step})" if self.step else ""
         reason = f": {self.reason}" if self.reason else ""
-        text = f"{self.at:%Y-%m-%d %H:%M:%SZ}  {self.subject}  {self.state}{step}{reason}"
+        text = f"{self.at:%Y-%m-%d %H:%M:%SZ}  {self.subject}  {self.word}{reason}"
         return plain_text(text)
+
+    @property
+    def word(self) -> str:
+        """The word that people see for the new state."""
+        if self.group is None:
+            return cluster_word(self.state)
+        known = self.step if self.step in STATE_OF_STEP else None
+        return host_word(known or self.state)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
@@ -110,6 +118,18 @@ def merge(observations: Iterable[Event], others: Iterable[Event] = ()) -> list[E
             present[seen.subject] = seen.state, seen.step
             events.append(replace(seen, at=_second(seen.at)))
     return sorted(events, key=lambda event: _second(event.at))
+
+
+def without_repeats(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events for people: without those whose subject keeps its word for no new reason,
+    such as a host that AWS has launched, and that reports its boot.
+    """
+    last: dict[str, tuple[str, str | None]] = {}
+    for event in events:
+        word, reason = last.get(event.subject, ("", None))
+        if event.word != word or event.reason not in (None, reason):
+            yield event
+        last[event.subject] = event.word, event.reason or reason
 
 
 def _second(at: datetime.datetime) -> datetime.datetime:

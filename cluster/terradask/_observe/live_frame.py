@@ -13,6 +13,7 @@ from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use
 from terradask._observe.making import CUT_SHORT, Step, share_of
 from terradask._observe.verdict import Verdict
 from terradask_host.documents import plain_text
+from terradask_host.words import cluster_word, count_hosts, host_word
 from terradask_stacks.hardware.quantities import GIB
 
 #: Meaning of a square or a word; each has a shape and a colour.
@@ -188,7 +189,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
     hidden = Counter(host.state for host in hosts[most:])
     return Frame(
         _line(view.name),
-        _line(view.state),
+        _line(cluster_word(view.state)),
         _STATE_KINDS.get(view.state, "leaving"),
         "" if view.seconds is None else age_text(view.seconds),
         price_text(view.price or Price()),
@@ -315,7 +316,7 @@ def _trouble(verdict: Verdict | None) -> str:
 
 
 def _counts(states: Mapping[str, int]) -> str:
-    return _line(", ".join(f"{number:,} {state}" for state, number in states.items()))
+    return _line(", ".join(f"{number:,} {word}" for word, number in count_hosts(states).items()))
 
 
 def _kind(state: str) -> Kind:
@@ -324,10 +325,12 @@ def _kind(state: str) -> Kind:
 
 def _group(group: GroupRow) -> GroupLine:
     counts: Counter[Kind] = Counter()
+    words: Counter[tuple[Kind, str]] = Counter()
     for state, number in group.states.items():
         counts[_kind(state)] += number
-    states = sorted(group.states.items(), key=lambda each: _ORDER.index(_kind(each[0])))
-    legend = tuple((_kind(state), _line(f"{number:,} {state}")) for state, number in states)
+        words[_kind(state), host_word(state)] += number
+    states = sorted(words.items(), key=lambda each: _ORDER.index(each[0][0]))
+    legend = tuple((kind, _line(f"{number:,} {word}")) for (kind, word), number in states)
     return GroupLine(
         _line(group.name),
         f"{group.instances:,} of {group.desired:,}",
@@ -383,7 +386,7 @@ def _host(host: HostRow, *, is_repeated: bool) -> HostLine:
         (
             _line(host.instance_id),
             _line(host.group),
-            _line(host.state),
+            _line(host_word(host.state)),
             "" if host.seconds is None else duration(host.seconds),
             "" if not host.threads else _percent_of(cpu, f"{host.threads:,}"),
             _used_of(host.used_bytes, host.memory_bytes) if host.threads else "",

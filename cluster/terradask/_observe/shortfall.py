@@ -80,7 +80,7 @@ def shortfall_text(
     cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker"
 ) -> str:
     """Return the message in one line, with advice."""
-    why = "; ".join(line.strip() for line in _lines(shortfall, pools))
+    why = "; ".join(line.strip().rstrip(".") for line in _lines(shortfall, pools))
     of = f"{shortfall.there} of {shortfall.wanted} workers, and no more now"
     return (
         f"AWS launches {of if role == 'worker' else f'no {role}'}: {why}. "

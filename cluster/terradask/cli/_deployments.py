@@ -13,8 +13,10 @@ import click
 from terradask._clusters.overview import priced_instances
 from terradask._common.naming import counted
 from terradask._observe.build_live_view import live_view
+from terradask._observe.events import without_repeats
 from terradask._observe.run_costs.totals import usd_text
 from terradask._observe.shortfall import describe_refusal
+from terradask._observe.status import OVER
 from terradask._observe.verdict import texts
 from terradask.cli._completion import cluster_argument, complete_cluster
 from terradask.cli._folders import check_folders, folder_options, list_folders
@@ -26,10 +28,20 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, caller_name, message, result, result_json, table, usd
+from terradask.cli._output import (
+    ago,
+    caller_name,
+    labelled,
+    message,
+    result,
+    result_json,
+    table,
+    usd,
+)
+from terradask_host.words import cluster_word, count_hosts, host_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rich.console import Console
 
@@ -38,6 +50,7 @@ if TYPE_CHECKING:
     from terradask._observe.advice import Advice
     from terradask._observe.status import DeploymentStatus
     from terradask._workspace.workspace import Workspace
+    from terradask_host.documents import HostReport
 
 #: Longest wait for the end of instances, which takes AWS a minute or two.
 _STOP_SECONDS = 300
@@ -50,10 +63,11 @@ _LOST = (
 )
 
 
-#: The columns of `_row`, after the workspace's.
+#: The columns of `_row`, after the workspace's. A narrow terminal lacks those before the last one,
+#: from the right.
 _HEADS = (
-    *("workspace", "name", "state", "workers", "max", "hosts", "age", "since"),
-    *("owner", "$/h", "active", "scheduler"),
+    *("workspace", "name", "state", "workers", "$/h", "since", "owner", "active", "age"),
+    *("max", "offer", "scheduler", "hosts"),
 )
 
 
@@ -92,13 +106,16 @@ def list_deployments(
             message("\n".join(verdict_lines(one)))
     rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
     rows += [
-        [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
+        [workspace.settings.workspace.name, name, cluster_word("declared"), *[None] * 10]
+        for name in declared
     ]
-    offers = {one.name: one.status.offer for one in found if one.status and one.status.offer}
-    heads = list(_HEADS)
-    if offers:
-        heads.append("offer")
-        rows = [[*row, offers.get(str(row[1]))] for row in rows]
+    # What no cluster has needs no column.
+    offer, heads = _HEADS.index("offer"), list(_HEADS)
+    if not any(row[offer] for row in rows):
+        heads, rows = (
+            [*heads[:offer], *heads[offer + 1 :]],
+            [[*row[:offer], *row[offer + 1 :]] for row in rows],
+        )
     first = 0 if all_workspaces else 1
     answer(
         [
@@ -115,17 +132,25 @@ def list_deployments(
 def _row(one: ClusterOverview) -> list[object]:
     return [
         one.name,
-        one.state,
-        "/".join(map(str, one.workers)),
-        one.max_workers,
-        _counts(one),
-        ago(one.deployed_at),
+        cluster_word(one.state),
+        _workers(one),
+        usd(one.hourly_usd),
         ago(one.started_at),
         caller_name(one.owner),
-        usd(one.hourly_usd),
         ago(one.last_activity),
+        ago(one.deployed_at),
+        one.max_workers,
+        None if one.status is None else one.status.offer,
         None if one.status is None else _scheduler(one.status),
+        _counts(one),
     ]
+
+
+def _workers(one: ClusterOverview) -> str:
+    """Return the numbers of running and of wanted workers, or of instances by the groups alone."""
+    facts = None if one.status is None else one.verdict.facts
+    running, wanted = one.workers if facts is None else (facts.running, facts.wanted)
+    return f"{running}/{wanted}"
 
 
 def _scheduler(status: DeploymentStatus) -> str | None:
@@ -135,7 +160,7 @@ def _scheduler(status: DeploymentStatus) -> str | None:
 
 
 def _counts(one: ClusterOverview) -> str:
-    return ", ".join(f"{n} {state}" for state, n in one.hosts.items())
+    return ", ".join(f"{n:,} {word}" for word, n in count_hosts(one.hosts).items())
 
 
 @click.command(short_help="Show how clusters are, and the next command")
@@ -167,7 +192,7 @@ def status(name: str | None, events: bool, watched: bool) -> None:
         found_events = workspace.deployment(name).events()
         answer(
             [event.as_dict() for event in found_events],
-            "\n".join(map(str, found_events)) if found_events else None,
+            "\n".join(map(str, without_repeats(found_events))) if found_events else None,
             otherwise=f"{name}: no events yet; terradask start {name} starts it",
         )
         return
@@ -202,7 +227,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     problems = (*status.problems, *outside)
     facts: list[tuple[str, str | None]] = [("problem", problem) for problem in problems]
     facts += [
-        ("state", status.state),
+        ("state", cluster_word(status.state)),
         ("ended", _ending(status)),
         ("deployed", _when(one.deployed_at)),
         ("since", _when(status.started_at)),
@@ -219,7 +244,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     facts += [("limit", limit) for limit in one.limits]
     parts = [
         "\n".join(verdict_lines(one)),
-        "\n".join(f"{label:<10} {value}" for label, value in facts if value is not None),
+        labelled(facts),
     ]
     heads, keys = ["group", "desired", "instances", "max"], ["desired", "instances", "max_size"]
     if any(g.get("prepared") for g in status.groups.values()):
@@ -227,16 +252,42 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     groups = [[name, *(g.get(key, 0) for key in keys)] for name, g in status.groups.items()]
     parts.append(table(heads, groups))
     if status.hosts:
-        hosts = [[h.instance_id, h.group, h.state, ago(h.at), h.reason] for h in status.hosts]
-        parts.append(table(["host", "group", "state", "for", "reason"], hosts))
-    parts += [
-        "\n".join(
-            [f"the end of the log of {host.instance_id}:", *(f"  {line}" for line in host.log_tail)]
-        )
-        for host in status.hosts
-        if host.state == "failed" and host.log_tail
-    ]
+        alike = _alike(status.hosts)
+        rows = [
+            [one.instance_id, one.group, host_word(one.state), ago(one.at), _reason(one, number)]
+            for one, number in alike
+        ]
+        parts.append(table(["host", "group", "state", "for", "reason"], rows))
+        parts += [
+            "\n".join(
+                [
+                    f"the end of the log of {one.instance_id}:",
+                    *(f"  {line}" for line in one.log_tail),
+                ]
+            )
+            for one, _ in alike
+            if one.state == "failed" and one.log_tail
+        ]
     return "\n\n".join(parts)
+
+
+def _alike(hosts: Iterable[HostReport]) -> list[tuple[HostReport, int]]:
+    """Return the hosts, and how many each stands for: of those of a group that failed for the same
+    reason, or are gone, only the last.
+    """
+    found: dict[tuple[str, ...], list[HostReport]] = {}
+    for one in hosts:
+        is_over = one.state in OVER or one.state == "failed"
+        key = (one.group, one.state, one.reason or "") if is_over else (one.instance_id,)
+        found.setdefault(key, []).append(one)
+    return [(max(each, key=lambda one: one.at), len(each)) for each in found.values()]
+
+
+def _reason(one: HostReport, number: int) -> str | None:
+    if number == 1:
+        return one.reason
+    others = f"{counted(number - 1, 'other host')} too"
+    return others if one.reason is None else f"{one.reason}; {others}"
 
 
 def verdict_lines(one: ClusterOverview) -> list[str]:
@@ -426,7 +477,7 @@ def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> Non
 def _print_events(deployment: Deployment) -> None:
     printed: set[str] = set()
     while True:
-        for event in deployment.events():
+        for event in without_repeats(deployment.events()):
             if str(event) not in printed:
                 printed.add(str(event))
                 result(str(event))

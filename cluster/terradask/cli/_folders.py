@@ -22,6 +22,7 @@ from terradask.cli._output import (
     usd,
 )
 from terradask.cli._progress import ProgressLines
+from terradask_host.words import cluster_word
 from terradask_modules.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def list_folders(roots: Sequence[Path]) -> int:
 def _cluster(one: ClusterOverview) -> list[object]:
     return [
         one.name,
-        one.state,
+        cluster_word(one.state),
         "/".join(map(str, one.workers)),
         one.max_workers,
         ago(one.deployed_at),

@@ -8,7 +8,7 @@ import click
 
 from terradask.cli._completion import complete_offer
 from terradask.cli._invocation import answer, json_option, load_workspace
-from terradask.cli._output import message, table
+from terradask.cli._output import labelled, message, table
 
 if TYPE_CHECKING:
     from terradask._workspace.offers import Offer
@@ -39,7 +39,7 @@ def offers(name: str | None) -> None:
 
 
 def _text(one: Offer) -> str:
-    facts = [("offer", one.name), ("for", one.description or None)]
+    facts: list[tuple[str, str | None]] = [("offer", one.name), ("for", one.description or None)]
     facts.append(("use", f"Cluster(offer={one.name!r})"))
     rows = [
         [
@@ -49,5 +49,4 @@ def _text(one: Offer) -> str:
         ]
         for name, value in one.settings.items()
     ]
-    lines = [f"{label:<10} {value}" for label, value in facts if value is not None]
-    return "\n".join([*lines, "", table(["setting", "value", "to choose"], rows)])
+    return "\n".join([labelled(facts), "", table(["setting", "value", "to choose"], rows)])

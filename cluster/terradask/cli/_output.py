@@ -33,8 +33,16 @@ def styled(text: str, **style: Any) -> SafeText:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table that fits the terminal; whole if standard output is none."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return text_table.table(heads, rows, width=width)
+    return text_table.table(heads, rows, width=_width())
+
+
+def labelled(facts: Sequence[tuple[str, str | None]]) -> str:
+    """Return facts with their labels, which fit the terminal, without those that are None."""
+    return text_table.labelled(facts, width=_width())
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def plain(*parts: str) -> str:

@@ -176,9 +176,11 @@ class Crashes:
 
     def too_many(self, end: Exit) -> DaskFailed:
         """Return the error for a process that isn't restarted again."""
-        role = self._host.identity.role
+        deaths = self.count + 1
+        # The cause comes first: short lines have the beginning alone.
         return DaskFailed(
-            f"The Dask {role} died {self.count + 1} times; the last time with {end.describe()}"
+            f"{end.describe()}; the Dask {self._host.identity.role} died {deaths} "
+            f"time{'s' if deaths > 1 else ''}"
         )
 
 

@@ -127,7 +127,7 @@ def test_a_scheduler_that_is_given_up_is_told_once_for_each_host(
         "scheduler-failed",
         f"terradask logs {cluster.name} scheduler",
     )
-    assert "The Dask scheduler died 1 times" in told["reason"]
+    assert "the Dask scheduler died 1 time" in told["reason"]
     assert "idle_timeot" in told["reason"]
     assert "ended_at" not in told
 

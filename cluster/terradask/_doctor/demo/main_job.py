@@ -34,6 +34,7 @@ from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._doctor.demo import data
 from terradask._doctor.demo.toolchain import find_toolchain
 from terradask._synthesis.configuration import begin_synthesis
+from terradask_host.words import host_word
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 
@@ -256,7 +257,8 @@ class MainJob:
         hosts = self.workspace().deployment(CLUSTER).status().hosts
         for host in hosts:
             self.printer.show(
-                f"{host.instance_id}  {host.role:<9}  {host.state:<8}  {host.private_address}"
+                f"{host.instance_id}  {host.role:<9}  {host_word(host.state):<10}  "
+                f"{host.private_address}"
             )
         self._client = cluster.get_client()
 

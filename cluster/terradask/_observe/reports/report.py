@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
-from terradask._observe.events import Event, events_of_run, observed_by_hosts, read_events
+from terradask._observe.events import (
+    Event,
+    events_of_run,
+    observed_by_hosts,
+    read_events,
+    without_repeats,
+)
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports.store import ReportStore
 from terradask.errors import ClusterNotFound, ReportNotFound
@@ -68,7 +74,7 @@ class RunReport:
             at=utc_text(self.at),
             advice=[plain_text(str(one)) for one in self.advice],
             heads=_HEADS,
-            rows=plain_lines([_cells(event) for event in self.events]),
+            rows=plain_lines([_cells(event) for event in without_repeats(self.events)]),
             report=self.html,
         )
 
@@ -166,5 +172,4 @@ _HEADS = ("at", "subject", "group", "state", "reason")
 
 
 def _cells(event: Event) -> tuple[str | None, ...]:
-    state = event.state if event.step is None else f"{event.state} ({event.step})"
-    return utc_text(event.at), event.subject, event.group, state, event.reason
+    return utc_text(event.at), event.subject, event.group, event.word, event.reason

@@ -18,6 +18,7 @@ from terradask._workspace.diagnosis.collect import NOTHING, ReadPart
 from terradask._workspace.diagnosis.parts import STATUS
 from terradask._workspace.diagnosis.redaction import Redaction
 from terradask.errors import InvalidInput
+from terradask_host.words import cluster_word
 
 INDEX = "README.md"
 #: Most bytes of a file. More are cut: of a log the beginning, else the end.
@@ -164,7 +165,7 @@ def _verdict(name: str, status: str | Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(verdict, Mapping):
         command = verdict.get("command")
         return (f"{name}: {verdict.get('text')}", *([f"next: {command}"] if command else []))
-    return f"{name}: {status.get('state')}", *status.get("problems", ())
+    return f"{name}: {cluster_word(str(status.get('state')))}", *status.get("problems", ())
 
 
 def _index(archive: Archive, at: datetime.datetime) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
 from terradask._clusters.deployment import Deployment
+from terradask._observe.events import without_repeats
 from terradask._observe.store import CLOSING, DESCRIPTOR, ENVIRONMENT, RUN, SCHEDULER, SOFTWARE
 from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._terraform.binary import find_terraform
@@ -160,7 +161,9 @@ def _status(workspace: Workspace, name: str) -> dict[str, Any]:
 
 
 def _events(deployment: Callable[[], Deployment]) -> str:
-    return "".join(f"{plain_lines(str(event))}\n" for event in deployment().events())
+    return "".join(
+        f"{plain_lines(str(event))}\n" for event in without_repeats(deployment().events())
+    )
 
 
 def _logs(deployment: Callable[[], Deployment]) -> Iterator[tuple[str, Callable[[], str]]]:
