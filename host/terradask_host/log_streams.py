@@ -1,4 +1,6 @@
-"""The names of hosts' log streams, from which clients read run and group after its end."""
+"""The names of hosts' log streams, from which clients read run and group after its end; and the
+beginnings of lines by which clients recognise a boot.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,14 @@ NO_RUN = "-"
 
 #: A run's id: the time of its start, and a random part.
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{1,32}", re.ASCII)
+
+#: Begins each line of the host program.
+HOST_LINES = "terradask-host: "
+#: Begin the lines that a host writes while it boots, and later.
+BOOT_LINES = ("cloud-init: ", "terradask-boot: ", HOST_LINES)
+#: Begin the host program's lines that it serves Dask: a scheduler, and a worker.
+LISTENING, JOINED = "listening at", "joined"
+SERVES = (LISTENING, JOINED)
 
 _NAME = re.compile(
     rf"(?P<cluster>[a-z][a-z0-9-]{{0,31}})/(?P<run_id>{NO_RUN}|{RUN_ID.pattern})"

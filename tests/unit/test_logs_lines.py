@@ -22,7 +22,8 @@ from terradask._observe.logs.query import (
     parse_moment,
     run_start,
 )
-from terradask.cli._logs import format_line, is_of_tasks
+from terradask._observe.logs.selected import SelectedLines, is_of_tasks
+from terradask.cli._logs import format_line
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream
 
@@ -325,3 +326,50 @@ def test_an_error_names_some_of_many_hosts() -> None:
     with pytest.raises(InvalidInput) as error:
         choose_streams("etl", RUN, ("nothing",), many)
     assert "… (150 hosts)" in str(error.value.allowed)
+
+
+# ---- what is shown without --all -----------------------------------------------------------------
+
+BOOT = ("cloud-init: begins", "terradask-boot: service starts", "terradask-host: version 0.1.0")
+INFO = "2026-11-24 08:00:00,123 - distributed.worker - INFO - Start worker"
+TEXTS = (*BOOT, INFO, "terradask-host: joined tls://10.0.0.5:8786", INFO, "partition 7")
+
+
+def said(*texts: str, host: str = HOST, after: float = 0) -> list[LogLine]:
+    levels = LineLevels()
+    at = NOW + datetime.timedelta(seconds=after)
+    return [LogLine(at, host, "workers", RUN, levels.level_of(host, text), text) for text in texts]
+
+
+def selected(*lines: LogLine) -> tuple[list[str], int]:
+    select = SelectedLines()
+    return [each.text for each in select(lines)], select.left_out
+
+
+def test_of_a_host_that_serves_only_its_tasks_lines_and_what_went_wrong_are_shown() -> None:
+    warning = "terradask-host: WARNING: no tags"
+    assert selected(*said(*TEXTS)) == (["partition 7"], 6)
+    assert selected(*said(BOOT[0], warning, *TEXTS[1:]))[0] == [warning, "partition 7"]
+    # Of a host program of an earlier version.
+    dasks = INFO.replace("Start worker", "        Registered to:     tls://10.0.0.5:8786")
+    assert selected(*said(*BOOT, dasks, "partition 7"))[0] == ["partition 7"]
+    # Its boot is before the first line.
+    assert selected(*said(INFO, INFO, "partition 7")) == (["partition 7"], 2)
+    scheduler = (*BOOT, "terradask-host: listening at tls://10.0.0.5:8786, boot 1", INFO)
+    assert selected(*said(*scheduler)) == ([], 5)
+
+
+def test_of_a_host_that_does_not_get_to_serve_every_line_is_shown() -> None:
+    failed = [*BOOT, "no space left", "terradask-host: ERROR: it failed", "terradask-host: ends"]
+    other = said(*TEXTS, host="i-1")
+    assert selected(*said(*failed)) == (failed, 0)
+    assert selected(*said(*failed), *other) == ([*failed, "partition 7"], 6)
+    # A silent one comes at the end, or as soon as it is slow.
+    assert selected(*said(*BOOT), *other) == (["partition 7", *BOOT], 6)
+    late = said("terradask-host: still no key", after=181)
+    assert selected(*said(*BOOT), *late, *other)[0] == [*BOOT, late[0].text, "partition 7"]
+
+
+def test_of_a_long_boot_the_newest_lines_are_kept() -> None:
+    shown, left_out = selected(*said(*(f"cloud-init: {n}" for n in range(300))))
+    assert (shown[0], len(shown), left_out) == ("cloud-init: 100", 200, 100)

@@ -17,9 +17,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from terradask._common.colour import painted
+from terradask._common.naming import counted
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, flag, load_workspace
 from terradask.cli._output import SafeText, message, plain, result, until_closed
+from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask._observe.logs.lines import LogLine
@@ -29,6 +31,8 @@ _WIDE_COLUMNS = 100
 _ID_CHARACTERS = 6
 #: Dask's repetition of the time.
 _DASKS_TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - ", re.ASCII)
+#: A host's id, or the end of one, in an argument; names of groups have other letters.
+_IS_HOST = re.compile(r"^(.*/)?(i-|…)|^(?=.*\d)[0-9a-f]{4,17}$", re.ASCII)
 _COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_black")
 
 
@@ -72,10 +76,7 @@ def complete_hosts(
     "--tail", type=click.IntRange(min=1), metavar="N", help="Show only the newest N lines."
 )
 @click.option("--run", metavar="RUN", help="Id of an earlier run, or all.")
-@flag(
-    "--tasks",
-    help="Show only what tasks print, and warnings and errors: no line of the boot or of Dask.",
-)
+@flag("--all", "every", help="Show every line, also of the boot and of Dask.")
 @flag("--follow", "-f", help="Follow new lines until the run ends, or Ctrl-C.")
 @flag("--json", "as_json", help="Print one JSON object per line.")
 def logs(
@@ -84,38 +85,43 @@ def logs(
     *,
     follow: bool,
     as_json: bool,
-    tasks: bool,
+    every: bool,
     tail: int | None,
     **asked: Any,
 ) -> None:
-    """Show the output of the hosts of the cluster NAME: boot, Dask and tasks. By default all hosts
-    of the last run, oldest line first.
+    """Show what tasks of the cluster NAME print, with warnings and errors, oldest line first: of
+    all hosts of its last run. Of a host that failed or hangs at its boot, every line is shown.
+
+    Every line is also shown with --all, --filter or --level, and of the scheduler or a host by its
+    id.
 
     Includes stopped and deleted clusters, as long as CloudWatch keeps their logs. Times are in UTC.
     """
     if follow and (asked["until"] is not None or asked["run"] is not None):
         raise click.UsageError("--follow goes with neither --until nor --run")
-    # The newest of all lines may be none of tasks.
-    newest = None if tasks else tail
+    named = any(one == SCHEDULER_GROUP or _IS_HOST.search(one) for one in hosts)
+    selected = None
+    if not (every or named or asked["pattern"] is not None or asked["level"] is not None):
+        from terradask._observe.logs.selected import SelectedLines
+
+        selected = SelectedLines()
+    # The newest of all lines may not be among the selected ones.
+    newest = tail if selected is None else None
     lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, tail=newest, **asked)
-    if tasks:
-        lines = filter(is_of_tasks, lines)
+    if selected is not None:
+        lines = selected(lines)
         if tail is not None and not follow:
             lines = iter(deque(lines, maxlen=tail))
+        if follow:
+            message(f"{name}: lines of the boot and of Dask are left out: --all shows them")
     is_any = True
     with until_closed(sys.stdout):
         is_any = _show_json(lines) if as_json else _show(lines)
-    if not is_any:
+    left_out = selected.left_out if selected is not None else 0
+    if left_out and not follow:
+        message(f"{counted(left_out, 'line')} of the boot and of Dask left out: --all shows them")
+    elif not is_any:
         message(f"{name}: no such lines")
-
-
-def is_of_tasks(line: LogLine) -> bool:
-    """Return whether a line is what a task prints, a warning or an error."""
-    from terradask._observe.logs.lines import is_at_least
-
-    if line.level is None:
-        return not line.text.startswith("cloud-init: ")
-    return is_at_least(line.level, "warning")
 
 
 def _show_json(lines: Iterable[LogLine]) -> bool:

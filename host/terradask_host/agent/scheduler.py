@@ -43,6 +43,7 @@ from terradask_host.documents import (
     closing_document,
     now_text,
 )
+from terradask_host.log_streams import LISTENING
 from terradask_host.rules import policy
 from terradask_host.rules.instance_proof import Verdict
 from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
@@ -280,7 +281,7 @@ class SchedulerHost:
         address = self._announcement.announce(versions)
         self._reports.boot = address.boot
         self._usage.start(address.boot)
-        self._host.log.info(f"listening at {address.private_address}, boot {address.boot}")
+        self._host.log.info(f"{LISTENING} {address.private_address}, boot {address.boot}")
         self._host.reporter.enter(states.RUNNING)
         if self._scaler is None:
             self._scaler = create_scaler(self._host, self._announcement, self._send)

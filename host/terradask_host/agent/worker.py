@@ -24,6 +24,7 @@ from terradask_host.agent.keys import KeyFiles
 from terradask_host.agent.launch_documents import worker_document
 from terradask_host.documents import SchedulerAddress
 from terradask_host.errors import VersionsDiffer
+from terradask_host.log_streams import JOINED
 from terradask_host.rules import policy
 from terradask_host.rules.policy import Exit, Next, Seek
 from terradask_host.trouble import Trouble
@@ -106,6 +107,8 @@ class WorkerHost:
                 check_imported(imported, self._host.run)
             elif event_name == "running":
                 self._lost, self._silent_since = None, None
+                if self._host.reporter.state != states.RUNNING and scheduler is not None:
+                    self._host.log.info(f"{JOINED} {scheduler.private_address}")
                 self._host.reporter.enter(states.RUNNING)
             elif self._host.reporter.state == states.STARTING and self._too_slow(started):
                 return Exit(

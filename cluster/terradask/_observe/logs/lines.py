@@ -16,6 +16,7 @@ from terradask._common.naming import counted
 from terradask._common.pages import html_page
 from terradask.errors import InvalidInput
 from terradask_host.documents import plain_lines, plain_text
+from terradask_host.log_streams import BOOT_LINES
 from terradask_modules.names import SCHEDULER_GROUP
 
 #: Levels of lines, by the formats of Dask's and Python's logging.
@@ -39,7 +40,8 @@ _FORMATS = (
     re.compile(rf"\[?({_WORD})\]?\s?[:|-]", re.ASCII),
     re.compile(rf"(?:terradask-(?:host|boot)|cloud-init): ({_WORD}):", re.ASCII),
 )
-_OWN = ("terradask-host: ", "terradask-boot: ")
+#: Of the host program and the boot script.
+_OWN = BOOT_LINES[1:]
 _TRACEBACK = "Traceback (most recent call last):"
 #: Lines that continue the previous message, besides indented ones: of tracebacks, and Dask's
 #: `Key:`, `Task:`, … of a failed task.
