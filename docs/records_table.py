@@ -21,11 +21,14 @@ def records_markdown() -> str:
         "| service | cases | agree | agree but for fields that nobody reads | differ |",
         "| --- | --- | --- | --- | --- |",
     ]
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for service, each in sorted(cases.items()):
+        for case in each:
+            if case.differs:
+                names[service, case.differs].append(case.name)
     differing = [
-        f"| `{service}` | {_cell(case.name)} | {_cell(case.differs)} |"
-        for service, each in sorted(cases.items())
-        for case in each
-        if case.differs
+        f"| `{service}` | {_cell('; '.join(of))} | {_cell(differs)} |"
+        for (service, differs), of in names.items()
     ]
     table = ["| service | case | difference |", "| --- | --- | --- |", *differing]
     shown = ["", "What stays different:", "", *table] if differing else []
