@@ -44,7 +44,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.plain_logs import log_plainly as _log_plainly
-from terradask_modules.tracebacks import show_uncaught as _show_uncaught
+from terradask_modules.short_errors import show_uncaught as _show_uncaught
 
 if TYPE_CHECKING:
     from terradask import errors as errors

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask_modules.tracebacks import plain, render_in_ipython
+from terradask_modules.ipython_tracebacks import render_in_ipython
+from terradask_modules.tracebacks import plain
 
 
 class TerradaskError(Exception):

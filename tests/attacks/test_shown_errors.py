@@ -59,7 +59,7 @@ def fail(kind, planted, Inner):
 """
 FAIL = "library.fail(HostFailed, PLANTED, ValueError)"
 INTERRUPT = """\
-from terradask_modules.tracebacks import explain_interrupt
+from terradask_modules.short_errors import explain_interrupt
 error = KeyboardInterrupt()
 explain_interrupt(error, PLANTED, PLANTED)
 raise error

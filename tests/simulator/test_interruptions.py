@@ -30,6 +30,30 @@ COMMAND = [sys.executable, "-m", "terradask"]
 #: interrupted.
 SCARCE = "c5.large"
 
+# The same in an event loop.
+WAITER = """
+import asyncio, json, os, signal, sys, threading
+from terradask import Cluster
+from tests.left_over import leftovers
+
+async def make(cues):
+    def show(event):
+        named = [type(event).__name__]
+        named += [getattr(event, name) for name in ("phase", "state") if hasattr(event, name)]
+        if cues and named[:2] == cues[0][:2]:
+            threading.Timer(0.2, os.kill, (os.getpid(), cues.pop(0)[2])).start()
+    async with Cluster(
+        "cut", n_workers=1, worker_vm_types=["SCARCE"], wait_for_workers=True,
+        progress=show, show_widget=False, asynchronous=True,
+    ):
+        raise AssertionError
+
+try:
+    asyncio.run(make(json.loads(sys.argv[1])))
+finally:
+    print(json.dumps(leftovers("default", cluster="cut")), flush=True)
+""".replace("SCARCE", SCARCE)
+
 # Makes a cluster and interrupts itself, a little after each cue that the progress gives.
 MAKER = """
 import json, os, signal, sys, threading
@@ -83,8 +107,14 @@ def scarce(sim: Simulator, tmp_path: Path) -> Iterator[None]:
 def _make(
     sim: Simulator, folder: Path, stories: list[tuple[str, list[list[object]]]]
 ) -> subprocess.CompletedProcess[str]:
+    return _run(MAKER, json.dumps(stories), sim, folder)
+
+
+def _run(
+    code: str, argument: str, sim: Simulator, folder: Path
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", MAKER, json.dumps(stories)],
+        [sys.executable, "-c", code, argument],
         cwd=folder,
         env={**sim.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=subprocess.DEVNULL,
@@ -126,6 +156,23 @@ def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(
         ), title
     # Nor does the process leave anything as it ends.
     assert _left(sim) == []
+
+
+@pytest.mark.life
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("cue", [["ResourceChanged", "started"], ["PhaseFinished", "attach"]])
+def test_asynchronous_code_ends_in_order_and_shows_two_lines(
+    sim: Simulator, tmp_path: Path, scarce: None, cue: list[str], number: int
+) -> None:
+    done = _run(WAITER, json.dumps([[*cue, number]]), sim, tmp_path)
+    # Python ends by a Ctrl-C itself.
+    assert done.returncode == (-number if number == signal.SIGINT else 128 + number), done.stderr
+    assert done.stderr.splitlines()[-2:] == [
+        "interrupted: the deployment of cluster 'cut' was rolled back",
+        "  left: nothing of it",
+    ]
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout) == []
 
 
 @pytest.mark.life

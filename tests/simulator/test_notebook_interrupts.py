@@ -21,10 +21,15 @@ pytestmark = [pytest.mark.simulator, pytest.mark.life]
 NAME = "halted"
 #: Prints the progress, by which the test interrupts.
 BEGIN = f"""\
+import asyncio
 from terradask import Cluster
 def show(event):
     parts = [getattr(event, name) for name in ("phase", "state") if hasattr(event, name)]
     print("event", type(event).__name__, *parts, flush=True)
+async def wait_for_it():
+    async with Cluster({NAME!r}, n_workers=1, progress=show, asynchronous=True) as cluster:
+        await cluster.wait_for_workers(1)
+        await asyncio.sleep(600)
 def make(**options):
     return Cluster({NAME!r}, n_workers=1, wait_for_workers=True, progress=show, **options)
 """
@@ -101,3 +106,28 @@ def test_a_cell_that_makes_a_cluster(notebook: Kernel, sim: Simulator) -> None:
         f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
         f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
     ]
+
+
+def test_a_cell_that_awaits_a_cluster(notebook: Kernel, sim: Simulator) -> None:
+    made = interrupted(notebook, "await wait_for_it()", "ResourceChanged started")
+    assert made.error.splitlines() == [
+        f"interrupted: the deployment of cluster {NAME!r} was rolled back",
+        "  left: nothing of it",
+    ]
+    with sim.applied():
+        assert leftovers("default", cluster=NAME) == []
+    twice = interrupted(
+        notebook,
+        "await asyncio.gather(wait_for_it())",
+        "PhaseFinished start",
+        "PhaseStarted destroy",
+    )
+    assert twice.error.splitlines() == [
+        f"interrupted: cluster {NAME!r} is rolled back only in part (interrupted)",
+        f"  left: the rest of it. To remove it: terradask destroy {NAME}",
+    ]
+    # A call that blocks in a cell that could also await.
+    blocked = interrupted(notebook, "await asyncio.sleep(0); make()", "PhaseStarted apply")
+    assert blocked.error.splitlines() == made.error.splitlines()
+    with sim.applied():
+        assert leftovers("default", cluster=NAME) == []

@@ -30,7 +30,8 @@ from terradask._terraform.terraform import Terraform
 from terradask.cli import command, run
 from terradask.cli._progress import ProgressLines
 from terradask.errors import NoCapacity, TerraformCancelled
-from terradask_modules.tracebacks import explain_interrupt, short_text
+from terradask_modules.short_errors import explain_interrupt
+from terradask_modules.tracebacks import short_text
 
 
 class Etl:
@@ -177,7 +178,7 @@ def test_other_errors_get_no_explanation() -> None:
 
 def test_a_script_ends_by_the_signal_with_two_lines() -> None:
     program = (
-        "import terradask\nfrom terradask_modules.tracebacks import explain_interrupt\n"
+        "import terradask\nfrom terradask_modules.short_errors import explain_interrupt\n"
         "error = KeyboardInterrupt()\nexplain_interrupt(error, 'a\\x1b[2J', 'b')\nraise error"
     )
     done = subprocess.run(

@@ -17,6 +17,7 @@ from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import _OPEN, Lifecycle
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
+from terradask._dask.rollback import note_left_behind, note_rolled_back
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
 from terradask.errors import ClusterClosed, ClusterStopped
@@ -66,9 +67,11 @@ class Deployed:
 class CancellableProvisioner:
     """Finds the cluster, or waits until it is cancelled."""
 
-    def __init__(self, deployed, *, waits=False, origin="created"):
+    def __init__(self, deployed, *, waits=False, origin="created", name="etl"):
+        self.name = name
         self.undone = []
         self.cancelled = False
+        self._cancelled_by = None
         self._deployed = deployed
         self._waits = waits
         self._origin = origin
@@ -76,30 +79,43 @@ class CancellableProvisioner:
     def run(self):
         while self._waits:
             if self.cancelled:
-                raise InterruptedError("cancelled")
+                error = InterruptedError("cancelled")
+                self.roll_back_after(self._cancelled_by or error)
+                raise error
             time.sleep(0.01)
         attachment = SimpleNamespace(run=Run("r1", "", "arn", "v1", "3.11", {}, 2))
         return Provisioned(self._deployed, self._deployed, attachment, self._origin, {})
 
-    def cancel(self):
-        self.cancelled = True
+    def cancel(self, error=None):
+        self._cancelled_by, self.cancelled = error, True
+
+    def cancel_rollback(self):
+        self.undone.append("cut short")
+
+    def note_unfinished(self, error):
+        note_left_behind(error, self.name, "created", error)
 
     def roll_back_after(self, error):
         self.undone.append(error)
+        note_rolled_back(error, self.name, "created")
 
 
 class Opened:
     """A lifecycle with the parts around it, and how it attaches and disconnects."""
 
-    def __init__(self, *, waits=False, shutdown_on_close=None, attach=None, attached_to=None):
+    def __init__(
+        self, *, waits=False, shutdown_on_close=None, attach=None, attached_to=None, name="etl"
+    ):
         self.deployed = Deployed() if attached_to is None else attached_to.deployed
-        self.health = Health("etl")
+        self.health = Health(name)
         self.health.status = Status.created
         self.threads = Threads()
         origin = "created" if attached_to is None else "attached"
-        self.provisioner = CancellableProvisioner(self.deployed, waits=waits, origin=origin)
+        self.provisioner = CancellableProvisioner(
+            self.deployed, waits=waits, origin=origin, name=name
+        )
         self.said = []
-        request = Request("etl", shutdown_on_close=shutdown_on_close, attach=attach)
+        request = Request(name, shutdown_on_close=shutdown_on_close, attach=attach)
         self.lifecycle = Lifecycle(
             request,
             self.provisioner,

@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import traceback
@@ -18,7 +19,7 @@ import pytest
 
 from terradask import errors
 from terradask.errors import AwsError, ClusterNotFound, InvalidInput
-from terradask_modules import tracebacks
+from terradask_modules import short_errors
 from terradask_modules.tracebacks import DEBUG_VARIABLE, short_text
 from terradask_stacks.validators.names import validate_cluster_name
 
@@ -132,6 +133,76 @@ def test_a_notebook_shows_a_wrong_argument_shortly(notebook: Kernel) -> None:
     assert shown.error.endswith("TypeError: Cluster(): too many positional arguments")
 
 
+#: A cell, the frames and the most lines of what it shows, and a line of its user's in it.
+OUTER = {
+    "a cause": (
+        "def f():\n    try:\n        mine('Etl X')\n    except Exception as error:\n"
+        "        raise RuntimeError('own') from error\nf()",
+        (4, 45, "RuntimeError: own"),
+    ),
+    "a context": ("try:\n    mine('Etl X')\nexcept ValueError:\n    1 / 0", (3, 35, "1 / 0")),
+    "a group": ("raise ExceptionGroup('all', [caught])", (0, 20, "ExceptionGroup: all (1 sub-")),
+    "a group of tasks": (
+        "import asyncio\nasync def one():\n    mine('Etl X')\n"
+        "async with asyncio.TaskGroup() as group:\n    group.create_task(one())",
+        (0, 25, "|     mine('Etl X')"),
+    ),
+    "an await": ("async def one():\n    mine('Etl X')\nawait one()", (3, 22, "await one()")),
+    "%time": ("%time mine('Etl X')", (3, 22, "return Cluster(name)")),
+    "%%time": ("%%time\nmine('Etl X')", (3, 22, "return Cluster(name)")),
+    "%run": ("%run mine.py", (1, 16, "Cluster('Etl X')")),
+    "a pool": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor() as pool:\n    pool.submit(mine, 'Etl X').result()",
+        (2, 20, "pool.submit(mine, 'Etl X').result()"),
+    ),
+}
+
+
+@pytest.mark.parametrize("cell", list(OUTER))
+def test_a_notebook_shows_others_errors_with_one_inside_shortly(
+    notebook: Kernel, cell: str
+) -> None:
+    code, (frames, most_lines, wanted) = OUTER[cell]
+    notebook.run(
+        "from pathlib import Path\ntry: mine('Etl X')\nexcept ValueError as e: caught = e\n"
+        "_ = Path('mine.py').write_text(\"from terradask import Cluster\\nCluster('Etl X')\")"
+    )
+    shown = notebook.run(code)
+    assert shown.frames == frames, shown.error
+    assert len(shown.error.splitlines()) <= most_lines
+    assert wanted in shown.error
+    assert shown.error.count("InvalidInput: the cluster's name can't be used") == 1
+    assert LAST_FRAME not in shown.error
+    assert "interactiveshell" not in shown.error
+    assert "Traceback" not in shown.printed
+    assert "%tb shows all)" in shown.error
+    whole = notebook.run("%tb").error
+    assert LAST_FRAME in whole
+    assert LAST_FRAME not in notebook.run(code).error, "it stays short after it was shown whole"
+
+
+def test_a_notebooks_own_way_to_show_errors_stays(notebook: Kernel) -> None:
+    shown = notebook.run(
+        "from types import SimpleNamespace\n"
+        "from terradask_modules.ipython_tracebacks import show_in\n"
+        "shell = SimpleNamespace(showtraceback=print)\n"
+        "show_in(shell)\nprint(shell.showtraceback is print)"
+    )
+    assert shown.printed == "True\n"
+
+
+def test_an_error_that_a_notebook_cannot_shorten_is_shown_whole(notebook: Kernel) -> None:
+    notebook.run(
+        "import terradask_modules.ipython_tracebacks as shortened\n"
+        "own, shortened.has_short_form = shortened.has_short_form, None"
+    )
+    shown = notebook.run(OUTER["a cause"][0]).error
+    notebook.run("shortened.has_short_form = own")
+    assert LAST_FRAME in shown
+    assert "RuntimeError: own" in shown
+
+
 def test_ipythons_terminal_and_its_debugger(environ: dict[str, str], tmp_path: Path) -> None:
     done = run_python(
         [
@@ -156,7 +227,7 @@ def test_ipythons_terminal_and_its_debugger(environ: dict[str, str], tmp_path: P
 # ---- scripts and the REPL ------------------------------------------------------------------------
 
 SCRIPT = """\
-import asyncio, logging, sys
+import asyncio, logging, sys, threading
 from terradask import Cluster
 
 def logged():
@@ -172,6 +243,17 @@ async def both():
     async with asyncio.TaskGroup() as group:
         group.create_task(one())
 
+async def forgotten():
+    asyncio.create_task(one())
+    await asyncio.sleep(0)
+
+if sys.argv[1:] == ["aside"]:
+    thread = threading.Thread(target=asyncio.run, args=[one()], name="own")
+    thread.start(), thread.join()
+    asyncio.run(forgotten())
+    logging.basicConfig()
+    asyncio.run(forgotten())
+    sys.exit()
 if sys.argv[1:] == ["hook"]:
     sys.excepthook = lambda kind, error, traceback: print("own hook", kind.__name__)
 elif sys.argv[1:] == ["group"]:
@@ -211,6 +293,18 @@ def test_a_scripts_group_of_errors_is_short_in_its_parts(
     assert "ExceptionGroup: unhandled errors in a TaskGroup" in shown
     assert LAST_FRAME not in shown
     assert "| terradask_modules.errors.InvalidInput: the cluster's name can't be used" in shown
+
+
+def test_threads_and_tasks_of_a_script_show_the_text_and_its_line(
+    script: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    shown = run_python([script, "aside"], environ, tmp_path).stderr
+    thread, task, logged = re.split(r"^.*?Task exception was never.*$", shown, flags=re.MULTILINE)
+    assert thread.startswith("Exception in thread own:\nTraceback (most recent call last):\n")
+    for each in (thread, task, logged):
+        assert NAME_ERROR in each
+        assert 'Cluster("Etl X")' in each
+        assert (LAST_FRAME in each) == (each is logged)
 
 
 def test_a_scripts_own_hook_stays(script: str, environ: dict[str, str], tmp_path: Path) -> None:
@@ -318,8 +412,8 @@ def test_an_error_that_cannot_be_shortened_is_shown_whole(
         raise RuntimeError("x")
 
     error = wrong_name()
-    monkeypatch.setattr(tracebacks, "short_text", fail)
-    tracebacks._show(type(error), error, error.__traceback__)
+    monkeypatch.setattr(short_errors, "short_text", fail)
+    short_errors._show(type(error), error, error.__traceback__)
     assert LAST_FRAME in capsys.readouterr().err
 
 

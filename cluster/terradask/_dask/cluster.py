@@ -19,6 +19,7 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
 from terradask._clusters.deployment import Deployment
+from terradask._common.loop_signals import interruptible
 from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, read_adaptive_policy
 from terradask._dask.arguments import FIRST_USES, ClusterArguments
@@ -120,7 +121,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
             self._threads,
             on_exit=lambda: leave_at_exit(self, self._stop_parts),
         )
-        with terminated_in_order(), self._live.drawn_during_creation():
+        with terminated_in_order(), interruptible(), self._live.drawn_during_creation():
             try:
                 self._own_logging.begin(configure=arguments.configure_logging)
                 if not arguments.asynchronous:
@@ -265,7 +266,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         """Leave the cluster, and end it if `shutdown_on_close` is True."""
         if is_shutdown_of_client():
             self._lifecycle.shutdown()
-        with termination_held(), self._lifecycle.interruptions_explained():
+        with termination_held(), interruptible(), self._lifecycle.interruptions_explained():
             return super().close(timeout)
 
     @documented_by(Lifecycle.shutdown)
@@ -335,7 +336,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
 
     def _wait(self, *args: Any, **options: Any) -> Any:
         """Run a coroutine as `sync` does; a Ctrl-C gets notes of what is left."""
-        with self._lifecycle.interruptions_explained():
+        with interruptible(), self._lifecycle.interruptions_explained():
             return self.sync(*args, **options)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:

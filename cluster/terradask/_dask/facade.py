@@ -9,7 +9,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from terradask_modules.tracebacks import shown_shortly
+from terradask_modules.short_errors import shown_shortly
 
 _Given = ParamSpec("_Given")
 _Arguments = TypeVar("_Arguments")

@@ -19,6 +19,7 @@ from distributed.core import Status
 from distributed.deploy.spec import SpecCluster
 
 from terradask._common.forked import left_to_parent
+from terradask._common.loop_signals import SignalsOfTask, signals_cancel
 from terradask._common.progress import Message, Progress, is_interruption, silent
 from terradask._common.side_by_side import side_by_side
 from terradask._common.sigterm import termination_held
@@ -30,7 +31,8 @@ from terradask._dask.threads import Threads
 from terradask._observe.spent import PricedInstance, together
 from terradask_host.documents import LifetimePolicy
 from terradask_modules.names import SCHEDULER_GROUP
-from terradask_modules.tracebacks import explain_interrupt
+from terradask_modules.short_errors import explain_interrupt
+from terradask_modules.tracebacks import is_interrupted
 
 
 def describe_left_running(provisioned: Provisioned) -> str:
@@ -130,23 +132,29 @@ class Lifecycle:
         if self.health.status == Status.closed:
             raise ValueError("Cluster is closed")
         self.health.status = Status.starting
-        try:
-            if self.provisioned is None:
-                self.provisioned = await self._provision_in_thread()
-            if self.request.shutdown_on_close is None:
-                self.shutdown_on_close = self.provisioned.origin != "attached"
-            await attach(self.provisioned)
-            if (
-                self.request.shutdown_on_close is None
-                and not self.request.attach
-                and not self.is_in_block
-            ):
-                self._take_over(self.provisioned)
-        except BaseException as error:
-            # If closed while waiting for workers, `close` ends the cluster.
-            if self.health.status not in (Status.closing, Status.closed):
-                await self._fail(error, disconnect)
-            raise
+        with signals_cancel(self.provisioner.note_unfinished) as signals:
+            try:
+                await self._provision_and_attach(attach, signals)
+            except BaseException as error:
+                # If closed while waiting for workers, `close` ends the cluster.
+                if self.health.status not in (Status.closing, Status.closed):
+                    await self._fail(error, disconnect, signals)
+                raise
+
+    async def _provision_and_attach(
+        self, attach: Callable[[Provisioned], Awaitable[None]], signals: SignalsOfTask
+    ) -> None:
+        if self.provisioned is None:
+            self.provisioned = await self._provision_in_thread(signals)
+        if self.request.shutdown_on_close is None:
+            self.shutdown_on_close = self.provisioned.origin != "attached"
+        await attach(self.provisioned)
+        if (
+            self.request.shutdown_on_close is None
+            and not self.request.attach
+            and not self.is_in_block
+        ):
+            self._take_over(self.provisioned)
 
     def register(self) -> None:
         """Register the cluster for the end or a fork of the process."""
@@ -188,18 +196,35 @@ class Lifecycle:
         """Whether the cluster ends with this object."""
         return bool(self.shutdown_on_close) and not self._is_ended
 
-    async def _provision_in_thread(self) -> Provisioned:
+    async def _provision_in_thread(self, signals: SignalsOfTask) -> Provisioned:
         provisioning = asyncio.ensure_future(self.threads.call(self.provisioner.run))
         try:
             found: Provisioned = await asyncio.shield(provisioning)
-        except asyncio.CancelledError:
-            self.provisioner.cancel()
-            with contextlib.suppress(Exception):
-                self.provisioned = await provisioning
+        except asyncio.CancelledError as error:
+            self.provisioner.cancel(error)
+            try:
+                self.provisioned = await self._in_full(provisioning, signals)
+            except Exception as failure:
+                if not is_interrupted(error):
+                    raise error from failure
             raise
         return found
 
-    async def _fail(self, error: BaseException, disconnect: Disconnect) -> None:
+    async def _in_full(self, rollback: Awaitable[Any], signals: SignalsOfTask) -> Any:
+        """Wait for a rollback, also if the task is cancelled again, unless by a second Ctrl-C."""
+        running = asyncio.ensure_future(rollback)
+        while True:
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError as again:
+                if running.cancelled() or signals.is_hurried:
+                    self.provisioner.cancel_rollback()
+                    self.provisioner.note_unfinished(again)
+                    raise
+
+    async def _fail(
+        self, error: BaseException, disconnect: Disconnect, signals: SignalsOfTask
+    ) -> None:
         self.health.status = Status.failed
         self._note_state(error)
         try:
@@ -210,7 +235,8 @@ class Lifecycle:
                 logger.debug("cluster %s: can't disconnect", self.health.name, exc_info=True)
             self.health.status = Status.failed
             if self.provisioned is not None:
-                await self.threads.call(self.provisioner.roll_back_after, error)
+                undone = self.threads.call(self.provisioner.roll_back_after, error)
+                await self._in_full(undone, signals)
         finally:
             self.health.status = Status.closed
             self.threads.shutdown()
@@ -227,17 +253,18 @@ class Lifecycle:
 
     @contextlib.contextmanager
     def interruptions_explained(self) -> Iterator[None]:
-        """Add notes to a Ctrl-C during a call of an open cluster: what goes on, and what is left.
+        """Add notes to a Ctrl-C, or to the cancellation of a task, during a call of an open
+        cluster: what goes on, and what is left.
 
         During its creation, the rollback adds them.
         """
         try:
             yield
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
             self._explain(error)
             raise
 
-    def _explain(self, error: KeyboardInterrupt) -> None:
+    def _explain(self, error: BaseException) -> None:
         name, provisioned = self.health.name, self.provisioned
         if provisioned is None or self._is_ended or not self.is_made:
             return
@@ -328,21 +355,26 @@ class Lifecycle:
             return
         ends = bool(self.shutdown_on_close)
         self.health.status = Status.closing
-        try:
-            if ends and self.provisioned is not None:
-                await before_end()
-                await self.threads.call(self._end, self.provisioned)
-            elif self.provisioned is not None and self.health.ended is None:
-                self.state_when_left = "left running"
-                text = await self.threads.call(describe_left_running, self.provisioned)
-                progress(Message(text, kept=True))
-        finally:
-            _OPEN.discard(self)
+        with signals_cancel(self._explain, holds_termination=True):
             try:
-                await disconnect()
+                with self.interruptions_explained():
+                    await self._leave(before_end, progress, ends=ends)
             finally:
-                self.health.status = Status.closed
-                self.threads.shutdown()
+                _OPEN.discard(self)
+                try:
+                    await disconnect()
+                finally:
+                    self.health.status = Status.closed
+                    self.threads.shutdown()
+
+    async def _leave(self, before_end: Disconnect, progress: Progress, *, ends: bool) -> None:
+        if ends and self.provisioned is not None:
+            await before_end()
+            await self.threads.call(self._end, self.provisioned)
+        elif self.provisioned is not None and self.health.ended is None:
+            self.state_when_left = "left running"
+            text = await self.threads.call(describe_left_running, self.provisioned)
+            progress(Message(text, kept=True))
 
     def _end(self, provisioned: Provisioned) -> None:
         """End the cluster, unless it was started again after this client's run."""

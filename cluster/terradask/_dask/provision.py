@@ -172,11 +172,15 @@ class Provisioner:
         #: `progress`, for what both the check before a deployment and the start find.
         self._kept_once = KeptOnce(progress)
         self._made: Made | None = None
+        self._cancelled_by: BaseException | None = None
 
-    def cancel(self) -> None:
-        """Make `run`, in another thread, roll back and end soon."""
+    def cancel(self, error: BaseException | None = None) -> None:
+        """Make `run`, in another thread, roll back and end soon. Notes of that go to the error of
+        the cancelled task, if one is given.
+        """
+        self._cancelled_by = error
         self._cancelled.set()
-        if self._made is not None and not self._made.rolling_back:
+        if self._made is not None and self._made.rolled_back is None:
             self._made.workspace.cancel()
 
     def run(self) -> Provisioned:
@@ -189,7 +193,7 @@ class Provisioner:
             except BaseException as error:
                 if isinstance(error, SettingsError):
                     error.name_as(self._request.typed)
-                self.roll_back_after(error)
+                self.roll_back_after(self._cancelled_by or error)
                 raise
 
     def roll_back_after(self, error: BaseException) -> None:
@@ -198,6 +202,18 @@ class Provisioner:
         """
         if self._made is not None:
             self._made.roll_back_after(error, self._progress)
+        else:
+            note_not_begun(error, self._request.name)
+
+    def cancel_rollback(self) -> None:
+        """Make a rollback in another thread end soon: after a second Ctrl-C."""
+        if self._made is not None:
+            self._made.workspace.cancel()
+
+    def note_unfinished(self, error: BaseException) -> None:
+        """Add notes to a Ctrl-C that waits neither for `run` nor for a rollback."""
+        if self._made is not None:
+            self._made.note_unfinished(error)
         else:
             note_not_begun(error, self._request.name)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from terradask._clusters.deployment import Deployment
 from terradask._common.progress import Message, Progress, ProgressEvent, is_interruption
 from terradask.errors import ClusterNotFound
-from terradask_modules.tracebacks import explain_interrupt, plain
+from terradask_modules.short_errors import explain_interrupt
+from terradask_modules.tracebacks import plain
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
@@ -29,7 +30,8 @@ class Made:
     workspace: Workspace
     deployment: Deployment
     origin: Origin = "attached"
-    rolling_back: bool = False
+    #: The origin while it is rolled back, and after.
+    rolled_back: Origin | None = None
     #: Whether another client has made or started it.
     is_others: bool = False
 
@@ -44,9 +46,12 @@ class Made:
         if origin == "attached":
             (note_untouched if self.is_others else note_not_begun)(error, name)
             return
-        self.rolling_back = True
+        self.rolled_back = origin
+        # A callback that fails must not prevent the rollback.
+        safely = _unfailing(progress)
+        self.workspace = self.workspace.with_progress(safely)
         try:
-            roll_back(self.workspace, self.deployment, origin, progress)
+            roll_back(self.workspace, self.deployment, origin, safely)
         except BaseException as second:
             note_left_behind(error, name, origin, second)
             if isinstance(error, Exception) and not isinstance(second, Exception):
@@ -54,6 +59,17 @@ class Made:
                 raise second from error
         else:
             note_rolled_back(error, name, origin)
+        if isinstance(error, SystemExit):
+            # Python shows nothing of it.
+            logger.warning("%s", " ".join(getattr(error, "__notes__", ())))
+
+    def note_unfinished(self, error: BaseException) -> None:
+        """Add notes to a second Ctrl-C, which doesn't wait for the end of the rollback."""
+        origin, name = self.rolled_back or self.origin, self.deployment.name
+        if origin == "attached":
+            (note_untouched if self.is_others else note_not_begun)(error, name)
+        else:
+            note_left_behind(error, name, origin, error)
 
 
 def roll_back(
@@ -64,12 +80,10 @@ def roll_back(
     After a failure or an interruption, the groups are at zero and a deployed cluster is marked as
     closing: the next use of its name completes the rollback.
     """
-    # A callback that fails must not prevent the rollback.
-    safely = _unfailing(progress)
     try:
-        safely(Message(f"rolling back cluster {deployment.name!r}"))
+        progress(Message(f"rolling back cluster {deployment.name!r}"))
         if origin == "created":
-            workspace.with_progress(safely).destroy_cluster(deployment.name)
+            workspace.destroy_cluster(deployment.name)
         else:
             deployment.stop()
     except ClusterNotFound:
@@ -82,7 +96,7 @@ def roll_back(
 def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
     """Add notes to an error: its resources were rolled back."""
     what = "deployment" if origin == "created" else "start"
-    if isinstance(error, KeyboardInterrupt):
+    if not isinstance(error, Exception | SystemExit):
         left = "nothing of it" if origin == "created" else f"its deployment, stopped{_starts(name)}"
         explain_interrupt(error, f"the {what} of cluster {name!r} was rolled back", left)
     else:
@@ -93,7 +107,7 @@ def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseE
     """Add notes to an error: the failed rollback, and the command that completes it."""
     verb = "destroy" if origin == "created" else "stop"
     reason = "interrupted" if is_interruption(why) else plain(str(why))
-    if isinstance(error, KeyboardInterrupt):
+    if not isinstance(error, Exception | SystemExit):
         explain_interrupt(
             error,
             f"cluster {name!r} is rolled back only in part ({reason})",
