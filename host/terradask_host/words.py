@@ -49,6 +49,7 @@ CLUSTERS = (
     Word("unreachable", "this client has lost its scheduler", ("unreachable",)),
     Word("unfinished", "made or destroyed in part", ("unfinished", "closing")),
     Word("orphaned", "hosts or groups without a deployed cluster", ("unowned",)),
+    Word("hidden", "AWS refuses its documents to this caller", ("hidden",)),
     Word("unreadable", "its documents have an unknown form", ("unreadable", "strange")),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 Statement = dict[str, Any]
@@ -144,3 +145,15 @@ def statements_of(document: Any) -> list[Mapping[str, Any]]:
     """Return the statements of any policy document, also of other authors'."""
     found = document.get("Statement") if isinstance(document, Mapping) else None
     return [one for one in listed(found) if isinstance(one, Mapping)]
+
+
+def covers(statement: Mapping[str, Any], action: str, resource: str | None = None) -> bool:
+    """Return whether a statement is about an action, and about a resource if one is given, whatever
+    its effect, principals and conditions.
+    """
+    return any(
+        fnmatchcase(action.lower(), pattern.lower()) for pattern in listed(statement.get("Action"))
+    ) and (
+        resource is None
+        or any(fnmatchcase(resource, pattern) for pattern in listed(statement.get("Resource")))
+    )

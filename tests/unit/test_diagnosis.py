@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import io
 import json
 import os
@@ -23,7 +24,8 @@ from terradask._workspace.diagnosis.archive import Archive, archive_of, check_pa
 from terradask._workspace.diagnosis.collect import ReadPart, read_part, read_parts
 from terradask._workspace.diagnosis.parts import Part, state_facts
 from terradask._workspace.diagnosis.redaction import Redaction
-from terradask.errors import InvalidInput, TerradaskError
+from terradask._workspace.missing_rights import rights_of
+from terradask.errors import AccessDenied, InvalidInput, TerradaskError
 
 AT = datetime.datetime(2026, 11, 27, 2, 24, tzinfo=datetime.UTC)
 
@@ -293,6 +295,33 @@ def test_an_aws_that_answers_nothing_costs_the_seconds_alone() -> None:
     assert made.verdict == ("etl: its status could not be read: no answer within 0 seconds",)
 
 
+def test_a_refusal_is_short_and_its_right_has_a_line_with_whom_to_ask() -> None:
+    denied = AccessDenied("s3:GetObject", "User: ada isn't", resource="arn:aws:s3:::b/run.json")
+    read = read_part(Part("run.json", "Run", lambda: _raise(denied)))
+    assert read.why == "AWS refuses s3:GetObject"
+    refused = {
+        ("s3:GetObject", "arn:aws:s3:::123456789012/accounts/r.json"): "role",
+        ("s3:GetObject", "arn:aws:s3:::b/run.json"): "role",
+        ("s3:GetObject", "arn:aws:s3:::b/x.json"): "role",
+        ("s3:GetObject", "arn:aws:s3:::b/y.json"): "role",
+        ("ec2:DescribeVolumes", None): "organization",
+    }
+    rights = rights_of(refused, lambda action, _: "user" if action[:2] == "s3" else None)
+    made = archive_of("etl", [read], Redaction([], {}, hide_accounts=True), rights)
+    index = unpacked(made.to_bytes(AT))["terradask-debug-etl/README.md"]
+    part = index.partition("## Missing rights")[2].partition("##")[0]
+    assert [line for line in part.splitlines() if line.startswith("- ")] == [
+        "- AWS refuses ec2:DescribeVolumes: prices can't be shown; a policy of the organization "
+        "refuses it, which its managers change",
+        "- AWS refuses s3:GetObject on arn:aws:s3:::account-1/accounts/r.json: costs of runs can't "
+        "be shown; 'terradask iam user' prints a policy with it",
+        "- AWS refuses s3:GetObject on arn:aws:s3:::b/run.json, arn:aws:s3:::b/x.json and 1 more; "
+        "'terradask iam user' prints a policy with it",
+    ]
+    assert "- run.json: AWS refuses s3:GetObject" in index
+    json.dumps(made.as_dict())
+
+
 def test_any_error_of_a_part_is_its_reason() -> None:
     read = read_part(Part("x.json", "X", lambda: _raise(KeyError("a\nb"))))
     assert read.why == "KeyError: 'a\\nb'"
@@ -347,6 +376,34 @@ def test_no_cut_goes_through_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         assert b"cdef" not in made.files[0].content
 
 
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        ("ghp_0123456789abcdefghijklmnopqrstuvwxyz", "ghp_0"),
+        ("AKIAIOSFODNN7PLANTED", "AKIAIO"),
+        ("https://me:s3cr3tpassword@host/x", "s3c"),
+        (KEY.replace("\n", "\\n").replace("PLANTED", "PLANTED" * 400), "PLANTED"),
+        ("token=" + "s3cr3t" * 350_000, "s3c"),
+    ],
+    ids=["token", "access key", "password", "private key", "two megabytes"],
+)
+def test_no_cut_of_a_line_shows_the_beginning_of_a_secret(secret: str, shown: str) -> None:
+    for shift in range(1960, 2010, 7):
+        text = f"{'x' * shift} {secret} and more"
+        lines = [LogLine(AT, "i-1", "workers", None, None, each) for each in (text, "the next")]
+        deployment: Any = SimpleNamespace(iter_logs=lambda *_, lines=lines, **__: lines)
+        log = Redaction([], {}).text(dict(parts._logs(lambda one=deployment: one))["workers"]())
+        assert shown not in log
+        assert log.endswith("the next\n")
+        assert max(map(len, log.splitlines())) < 2_100
+
+
+@pytest.mark.parametrize("escape", ["\x1b", "\N{REPLACEMENT CHARACTER}"])
+def test_colours_hide_no_secrets_name(escape: str) -> None:
+    text = f"{escape}[36mpass{escape}[1;4mword{escape}[0m={escape}[35ms3cr3t{escape}[0m next"
+    assert Redaction([], {}).text(text) == "password=(sensitive) next"
+
+
 def test_a_log_of_a_gigabyte_is_read_by_its_end_alone() -> None:
     asked: dict[str, int] = {}
 
@@ -362,7 +419,9 @@ def test_a_log_of_a_gigabyte_is_read_by_its_end_alone() -> None:
     assert "\x1b" not in texts["workers"]
 
 
-def test_it_is_written_once_for_this_user_and_through_no_link(tmp_path: Path) -> None:
+def test_it_is_written_once_for_this_user_and_through_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "a.zip"
     write(target, b"x")
     if os.name == "posix":
@@ -375,3 +434,26 @@ def test_it_is_written_once_for_this_user_and_through_no_link(tmp_path: Path) ->
             check_path(taken)
     assert target.read_bytes() == b"x"
     assert not (tmp_path / "elsewhere").exists()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InvalidInput, match="Permission denied"):
+        check_path(tmp_path / "b.zip")
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(OSError(errno.ENOSPC, "No space left"), InvalidInput), (KeyboardInterrupt(), None)],
+)
+def test_a_full_disk_or_an_interrupt_leaves_no_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, raised: Any
+) -> None:
+    def fails(descriptor: int, _mode: str) -> Any:
+        os.write(descriptor, b"PK")
+        os.close(descriptor)
+        raise error
+
+    monkeypatch.setattr(os, "fdopen", fails)
+    with pytest.raises(raised or type(error)) as caught:
+        write(tmp_path / "a.zip", b"PK and more")
+    if raised is not None:
+        assert "No space left" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

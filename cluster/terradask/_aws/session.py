@@ -21,7 +21,7 @@ from terradask._aws.translation import (
     unknown_region,
 )
 from terradask._common.forked import left_to_parent
-from terradask.errors import NoCredentials
+from terradask.errors import AccessDenied, NoCredentials
 from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_host.bucket_owner import expect_owner
 from terradask_modules.partitions import partition_of
@@ -95,6 +95,9 @@ class Aws:
         #: Seconds that this machine's clock is ahead of AWS's, by AWS's latest answer; 0 before
         #: the first one.
         self.clock_ahead_seconds = 0.0
+        #: Action and resource of each refused call -> the kind of policy, if AWS names it. Also of
+        #: calls that a command can do without.
+        self.denied: dict[tuple[str, str | None], str | None] = {}
         self._clients: dict[str, Any] = {}
         self._lock = threading.RLock()
         self._caller = Caller(region, self.client, self._frozen_credentials, self._sts_elsewhere)
@@ -128,7 +131,7 @@ class Aws:
     def in_region(self, region: str, *, attempts: int | None = None) -> Aws:
         """Return AWS in another region, for the same caller."""
         there = Aws(region, profile=self.profile, attempts=attempts or self._attempts)
-        there._role = self._role
+        there._role, there.denied = self._role, self.denied
         return there
 
     def variables(self) -> dict[str, str | None]:
@@ -211,6 +214,9 @@ class Aws:
             # Transit takes time, and the date has no fractions.
             self.clock_ahead_seconds = float(int(ahead.total_seconds()))
 
+    def _note_denied(self, error: AccessDenied) -> None:
+        self.denied[error.action, error.resource] = error.by
+
     def _boto(self) -> Session:
         if self._session is None:
             import boto3
@@ -225,7 +231,7 @@ class Aws:
             session = boto3.Session(
                 botocore_session=core, region_name=self.region, profile_name=self.profile
             )
-            translate_calls(session, self.region)
+            translate_calls(session, self.region, self._note_denied)
             self._session = session
         return self._session
 

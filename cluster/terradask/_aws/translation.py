@@ -9,11 +9,12 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from terradask._aws.denied import refused_action, refused_resource, refuser
 from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._common.clock import utc_text
 from terradask.errors import (
@@ -62,22 +63,27 @@ _SKEW_SECONDS = 300
 _KEY_REFUSED = re.compile(r"KMS|^(?:De|En)cryptionFailure$")
 
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
 
-def translate_calls(session: Session, region: str) -> None:
+def translate_calls(
+    session: Session, region: str, on_denied: Callable[[AccessDenied], None]
+) -> None:
     """Make every later client of a session raise typed errors, paginators and waiters included.
 
     Each is chained from boto3's; errors without a typed counterpart stay boto3's. This uses boto3's
-    extension point, its events.
+    extension point, its events. `on_denied` gets each refusal, also those that are caught later.
     """
 
     class TranslatedCalls:
         def _make_api_call(self, operation_name: str, api_params: Mapping[str, Any]) -> Any:
             service = self.meta.service_model.signing_name  # type: ignore[attr-defined]
             # S3's operations have other names than its permissions.
-            with translated(region, "" if service == "s3" else service):
-                return super()._make_api_call(operation_name, api_params)  # type: ignore[misc]
+            try:
+                with translated(region, "" if service == "s3" else service):
+                    return super()._make_api_call(operation_name, api_params)  # type: ignore[misc]
+            except AccessDenied as error:
+                on_denied(error)
+                raise
 
     def extend(base_classes: list[type], **_: Any) -> None:
         base_classes.insert(0, TranslatedCalls)
@@ -246,9 +252,13 @@ def _refused(error: ClientError, region: str, service: str) -> AwsError | None:
             ),
         )
     if code in DENIED:
-        named = ACTION.search(message)
         called = f"{service}:{error.operation_name}" if service else error.operation_name
-        return AccessDenied(named[1] if named else called, message or code)
+        return AccessDenied(
+            refused_action(message) or called,
+            message or code,
+            resource=refused_resource(message),
+            by=refuser(message),
+        )
     return None
 
 

@@ -51,8 +51,9 @@ class ClusterOverview:
         As in `DeploymentStatus`; or ``unreadable``: documents with an unknown form; ``strange``: an
         object under ``clusters/`` that is no cluster's, with its key as the name; ``unfinished``:
         deployed or destroyed in part; or ``unowned``: instances or groups of a cluster that isn't
-        deployed, which ``terradask sweep`` removes. For clusters of another workspace, derived from
-        the numbers of their groups.
+        deployed, which ``terradask sweep`` removes. For clusters of another workspace, and for
+        those whose documents the caller may not read, derived from the numbers of their groups;
+        ``hidden`` without these.
     deployed_at, started_at
         Times at which its oldest group was made and its run started, UTC; None without a group or
         run.
@@ -98,7 +99,9 @@ class ClusterOverview:
     def verdict(self) -> Verdict:
         """The first line on it, and the next command."""
         known = None if self.status is None else self.status.verdict
-        facts = (known and known.facts) or Facts(self.name, self.state)
+        facts = (known and known.facts) or Facts(
+            self.name, self.state, wanted=self.workers[1], running=self.workers[0]
+        )
         return judge(replace(facts, problems=(*facts.problems, *self.surroundings)))
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,35 +149,46 @@ def overviews(
     others: Mapping[str, str],
     all_workspaces: bool,
     strict: bool = False,
+    is_listed: bool = True,
 ) -> list[ClusterOverview]:
     """Return the overview of every cluster. `others`: name -> state of those without a readable
-    deployment. With `strict`, an unreadable document raises; else only its cluster is affected.
+    deployment; not `is_listed`: the workspace's clusters aren't known but by tags. With `strict`,
+    an unreadable document raises, and a refusal without groups; else only its cluster is affected.
 
     Permissions needed: those of `Deployment.status`; for prices ``ec2:DescribeInstances``,
     ``DescribeVolumes``, and those of the price list. Without them there are no prices.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        statuses = list(pool.map(lambda one: _status(one, strict=strict), deployments))
+        statuses = list(pool.map(_status, deployments))
         groups_ = pool.submit(_tagged_groups, aws, None if all_workspaces else workspace)
         machines_ = pool.submit(_machines, aws, None if all_workspaces else workspace)
-        known = {(workspace, status.name): status for status in statuses if status is not None}
         groups, machines = groups_.result(), machines_.result()
-    unread = {one.name: "unreadable" for one in deployments if (workspace, one.name) not in known}
-    named = {(workspace, name): state for name, state in {**others, **unread}.items()}
+    read = dict(zip([(workspace, one.name) for one in deployments], statuses, strict=True))
+    known = {key: one for key, one in read.items() if not isinstance(one, Exception)}
+    unread = {key: one for key, one in read.items() if isinstance(one, Exception)}
+    tagged = {(group.workspace, group.cluster) for group in groups}
+    for key, error in unread.items():
+        if strict and not (isinstance(error, AccessDenied) and key in tagged):
+            raise error
+    named = {(workspace, name): state for name, state in others.items()}
+    named |= {key: state_unread(error) for key, error in unread.items()}
     found = [
-        overview(key, known.get(key), named.get(key), groups, own=key[0] == workspace)
+        overview(key, known.get(key), named.get(key), groups, own=is_listed and key[0] == workspace)
         for key in _cluster_keys(known, named, groups, machines)
     ]
     return _priced(aws, found, machines)
 
 
-def _status(deployment: Deployment, *, strict: bool) -> DeploymentStatus | None:
+def _status(deployment: Deployment) -> DeploymentStatus | AccessDenied | DocumentFormat:
     try:
         return deployment.status()
-    except DocumentFormat:
-        if strict:
-            raise
-        return None
+    except (AccessDenied, DocumentFormat) as error:
+        return error
+
+
+def state_unread(error: AccessDenied | DocumentFormat) -> str:
+    """Return the state of a cluster whose documents can't be read."""
+    return "hidden" if isinstance(error, AccessDenied) else "unreadable"
 
 
 def overview(
@@ -191,6 +205,8 @@ def overview(
     numbers = sum(group.desired for group in tagged), sum(group.instances for group in tagged)
     prepared = sum(group.prepared for group in tagged)
     dates = [group.created_at for group in tagged if group.created_at is not None]
+    if state == "hidden" and tagged:
+        state = state_by_numbers(*numbers)
     by_tags = ClusterOverview(
         *key,
         state=state or ("unowned" if own or not tagged else state_by_numbers(*numbers)),
@@ -278,10 +294,12 @@ def _machines(aws: Aws, workspace: str | None, cluster: str | None = None) -> li
 
 def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
     ours = tag_filters({TAG_WORKSPACE: workspace})
+    try:
+        found = list(listed_groups(aws.client("autoscaling"), Filters=ours))
+    except AccessDenied:
+        return []
     return [
-        _tagged(group, tags)
-        for group in listed_groups(aws.client("autoscaling"), Filters=ours)
-        if TAG_CLUSTER in (tags := tags_of(group["Tags"]))
+        _tagged(group, tags) for group in found if TAG_CLUSTER in (tags := tags_of(group["Tags"]))
     ]
 
 

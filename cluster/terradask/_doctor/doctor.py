@@ -8,7 +8,6 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ from terradask.errors import (
 )
 from terradask_modules.caller_policies import SERVICE_ROLES
 from terradask_modules.frameworks import versions_here
-from terradask_modules.iam import listed, statement, statements_of
+from terradask_modules.iam import covers, listed, statement, statements_of
 from terradask_modules.ingress import ports_text
 
 if TYPE_CHECKING:
@@ -421,16 +420,10 @@ def missing_statements(
 
 
 def _allows(statements: Iterable[Mapping[str, Any]], action: str, role: str, account: str) -> bool:
-    about = [s for s in statements if _covers(s, action) and _names(s.get("Principal"), role)]
+    about = [s for s in statements if covers(s, action) and _names(s.get("Principal"), role)]
     if any(s["Effect"] == "Deny" and not s.get("Condition") for s in about):
         return False
     return any(s["Effect"] == "Allow" and _holds(s.get("Condition", {}), account) for s in about)
-
-
-def _covers(statement: Mapping[str, Any], action: str) -> bool:
-    return any(
-        fnmatchcase(action.lower(), pattern.lower()) for pattern in listed(statement.get("Action"))
-    )
 
 
 def _names(principal: Any, role: str) -> bool:

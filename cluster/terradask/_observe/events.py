@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from terradask._aws.autoscaling import Groups
 from terradask._common.clock import utc_text
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports.store import ReportStore
 from terradask._observe.store import EVENTS
-from terradask.errors import ClusterNotFound
+from terradask.errors import AccessDenied, ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress, plain_text
 from terradask_host.rules.launch_problem import launch_failure
 from terradask_host.words import cluster_word, host_word
@@ -265,12 +266,15 @@ def events_of_run(
     read_reports: Callable[[], Sequence[HostReport]] | None = None,
     read_scheduler: Callable[[], SchedulerAddress | None] | None = None,
 ) -> list[Event]:
-    """Return the events of a run; by default all reports are read, with one call for each host."""
+    """Return the events of a run; by default all reports are read, with one call for each host.
+
+    Without permission for ``autoscaling:DescribeScalingActivities``, those of AWS are missing.
+    """
     since = moment(run.started_at)
     groups = record.groups
     found: list[Any] = side_by_side(
         [
-            *(partial(groups.activities, name, since) for name in groups.names),
+            *(partial(_activities, groups, name, since) for name in groups.names),
             read_reports or record.reports,
             read_scheduler or record.scheduler,
         ],
@@ -285,6 +289,13 @@ def events_of_run(
     ]
     failures = [event for name, each in shown.items() for event in failures_of(name, each)]
     return merge(observed, [*run_events(run, scheduler), *notes_of(reported), *failures])
+
+
+def _activities(groups: Groups, name: str, since: datetime.datetime) -> list[Mapping[str, Any]]:
+    try:
+        return groups.activities(name, since)
+    except AccessDenied:
+        return []
 
 
 def write_event_log(

@@ -140,6 +140,7 @@ _STATES: dict[str, tuple[Level, str, str | None]] = {
         "a document of it has a format that this terradask can't read",
         "terradask status {name}",
     ),
+    "hidden": ("trouble", "AWS refuses to show it to this caller", None),
     "strange": ("trouble", "no cluster can have such a key; find its writer", None),
     "unowned": ("trouble", "resources without a deployed cluster", "terradask sweep"),
     "declared": ("off", "not deployed", "terradask plan {name}"),

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from terradask._aws.denied import refused_action, refused_resource, refuser
 from terradask._aws.translation import (
-    ACTION,
     CLOCK_ADVICE,
     CREDENTIALS_ADVICE,
     DENIED,
@@ -189,7 +189,10 @@ def _about_credentials(
             "the AWS credentials have expired", given=code[1], advice=CREDENTIALS_ADVICE
         )
     elif code[1] in DENIED:
-        error = AccessDenied(_denied_action(text), _first_line(text, containing=code[1]))
+        line = _first_line(text, containing=code[1])
+        error = AccessDenied(
+            _denied_action(text), line, resource=refused_resource(line), by=refuser(line)
+        )
     else:
         error = InvalidCredentials(
             "AWS doesn't accept the credentials", given=code[1], advice=CREDENTIALS_ADVICE
@@ -199,9 +202,8 @@ def _about_credentials(
 
 
 def _denied_action(text: str) -> str:
-    named = ACTION.search(text)
-    if named:
-        return named[1]
+    if (named := refused_action(text)) is not None:
+        return named
     operation = _OPERATION.search(text)
     return f"{operation[1].lower().replace(' ', '')}:{operation[2]}" if operation else "an action"
 

@@ -12,11 +12,11 @@ from terradask._cleanup.search import ClusterSearch
 from terradask._clusters.deployment import Deployment
 from terradask._common.naming import counted
 from terradask._common.side_by_side import side_by_side
-from terradask._network.deployed import listed_clusters
+from terradask._network.deployed import ListedClusters, listed_clusters
 from terradask._observe.record import ClusterRecord
 from terradask._observe.store import holds_nothing
 from terradask._plans.impact import RunningCluster
-from terradask.errors import DocumentFormat, InUse
+from terradask.errors import AccessDenied, DocumentFormat, InUse
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -67,18 +67,22 @@ class Clusters:
         if name is not None:
             found = read_overviews(deployments=[self.one(name)], others={}, strict=True)
             return [one for one in found if one.name == name]
-        listed = listed_clusters(context.aws, context.bucket)
+        try:
+            listed, is_listed = listed_clusters(context.aws, context.bucket), True
+        except AccessDenied:
+            listed, is_listed = ListedClusters(), False
         clusters = [self.one(each) for each in listed.names]
         reads = [partial(_state_in_bucket, one) for one in clusters]
         states = dict(zip(clusters, side_by_side(reads, _PARALLEL), strict=True))
         others = {
             one.name: state
             for one, state in states.items()
-            if state in ("unfinished", "unreadable")
+            if state in ("unfinished", "unreadable", "hidden")
         }
         return read_overviews(
             deployments=[one for one, state in states.items() if state == "deployed"],
             others={**others, **dict.fromkeys(listed.strange_keys, "strange")},
+            is_listed=is_listed,
         )
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
@@ -122,13 +126,17 @@ class Clusters:
 
 
 def _state_in_bucket(one: Deployment) -> str:
-    """Return ``deployed``, ``unfinished``, ``unreadable``, or ``gone`` if no resource remains."""
+    """Return ``deployed``, ``unfinished``, ``unreadable``, ``hidden``, or ``gone`` if no resource
+    remains.
+    """
     try:
         if one.exists:
             return "deployed"
         return "gone" if holds_nothing(one.objects) else "unfinished"
-    except DocumentFormat:
-        return "unreadable"
+    except (AccessDenied, DocumentFormat) as error:
+        from terradask._clusters.overview import state_unread
+
+        return state_unread(error)
 
 
 def _running(deployment: Deployment) -> RunningCluster | None:

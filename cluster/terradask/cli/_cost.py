@@ -18,7 +18,14 @@ import click
 from terradask._common.clock import utc_text
 from terradask._common.text_table import shortened
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
+from terradask.cli._invocation import (
+    answer,
+    current,
+    flag,
+    json_option,
+    load_workspace,
+    report_missing_rights,
+)
 from terradask.cli._output import caller_name, message, result, table
 
 if TYPE_CHECKING:
@@ -49,7 +56,8 @@ def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None
     """
     if current().as_json and as_csv:
         raise click.UsageError("--json doesn't go with --csv")
-    costs = load_workspace().costs(since, until, by=by)
+    workspace = load_workspace()
+    costs = workspace.costs(since, until, by=by)
     if as_csv:
         result(_csv(costs))
     else:
@@ -63,6 +71,7 @@ def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None
             f"{_hours(costs.unpriced_seconds)} of {_hours(costs.instance_seconds)} instance-hours "
             "have no price and aren't included"
         )
+    report_missing_rights(workspace)
 
 
 def _table(costs: RunCosts) -> str:
@@ -169,23 +178,25 @@ def report(name: str, *, run: str | None, output: Path | None, opens: bool, list
 
     if lists and (output is not None or opens or run is not None):
         raise click.UsageError("--list goes with none of --run, --output and --open")
-    deployment = load_workspace().deployment(name)
+    workspace = load_workspace()
+    deployment = workspace.deployment(name)
     if lists:
         return _list(deployment)
     why = None if run is not None else _request_report(deployment)
     try:
         found = deployment.report(run)
     except ReportNotFound:
+        _say_why(name, why)
         # Without tasks, or with performance_report = "off", there is none.
         with contextlib.suppress(TerradaskError):
             for one in deployment.advice(run):
                 message(str(one))
         raise
-    if why is not None:
-        message(f"{name}: no new report: {why}")
+    _say_why(name, why)
     path = found.save(output)
     at, events = utc_text(found.at), len(found.events)
     if not current().as_json:
+        report_missing_rights(workspace)
         message(f"run {found.run}, report of {at}")
         for one in found.advice:
             message(str(one))
@@ -194,6 +205,11 @@ def report(name: str, *, run: str | None, output: Path | None, opens: bool, list
     if opens:
         webbrowser.open(path.resolve().as_uri())
     return None
+
+
+def _say_why(name: str, why: str | None) -> None:
+    if why is not None:
+        message(f"{name}: no new report: {why}")
 
 
 def _list(deployment: Deployment) -> None:

@@ -51,6 +51,7 @@ def debug(
     from terradask._workspace.diagnosis.collect import read_part, read_parts
     from terradask._workspace.diagnosis.parts import Part, parts_here, parts_of, plan_part
     from terradask._workspace.diagnosis.redaction import Redaction
+    from terradask._workspace.missing_rights import missing_rights
     from terradask.errors import SettingsError
     from terradask_stacks.settings import validate_cluster_name
 
@@ -75,13 +76,16 @@ def debug(
         if workspace is not None and not no_plan:
             read.append(read_part(plan_part(workspace, name, seconds)))
     redaction = Redaction([one.content for one in read], os.environ, hide_accounts=hide_accounts)
-    archive = archive_of(name, read, redaction)
+    rights = [] if workspace is None else missing_rights(workspace._context)
+    archive = archive_of(name, read, redaction, rights)
     content = archive.to_bytes(at)
     write(path, content)
     for line in archive.verdict:
         message(line)
     for why, files in archive.reasons.items():
         message(f"not read: {', '.join(files)}: {why}")
+    for one in archive.rights:
+        message(str(one))
     answer({"path": str(path), "bytes": len(content), **archive.as_dict()}, str(path))
 
 

@@ -27,6 +27,7 @@ from terradask.cli._invocation import (
     interruption,
     json_option,
     load_workspace,
+    report_missing_rights,
 )
 from terradask.cli._output import (
     ago,
@@ -62,6 +63,9 @@ _LOST = (
     "again, terradask stop {name} ends its hosts"
 )
 
+
+#: States of what `status` without a name leaves out.
+_NOT_DEPLOYED = frozenset({"unfinished", "unreadable", "unowned", "strange"})
 
 #: The columns of `_row`, after the workspace's. A narrow terminal lacks those before the last one,
 #: from the right.
@@ -109,6 +113,7 @@ def list_deployments(
         [workspace.settings.workspace.name, name, cluster_word("declared"), *[None] * 10]
         for name in declared
     ]
+    report_missing_rights(workspace)
     # What no cluster has needs no column.
     offer, heads = _HEADS.index("offer"), list(_HEADS)
     if not any(row[offer] for row in rows):
@@ -190,19 +195,26 @@ def status(name: str | None, events: bool, watched: bool) -> None:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")
         found_events = workspace.deployment(name).events()
+        report_missing_rights(workspace)
         answer(
             [event.as_dict() for event in found_events],
             "\n".join(map(str, without_repeats(found_events))) if found_events else None,
             otherwise=f"{name}: no events yet; terradask start {name} starts it",
         )
         return
-    found = [one for one in workspace.overview(name) if one.status is not None]
-    texts = [status_text(one, one.status) for one in found if one.status is not None]
+    found = [one for one in workspace.overview(name) if one.state not in _NOT_DEPLOYED]
+    texts = [
+        "\n".join(verdict_lines(one)) if one.status is None else status_text(one, one.status)
+        for one in found
+    ]
     documents = [one.as_dict() for one in found]
     if name is not None and found:
         advice = _advice(workspace, found[0])
         texts = ["\n\n".join([*texts, *map(str, advice)])]
         documents[0]["advice"] = [asdict(one) for one in advice]
+    missing = report_missing_rights(workspace)
+    if name is not None and found:
+        documents[0]["missing_rights"] = missing
     answer(
         documents[0] if name is not None and found else documents,
         "\n\n\n".join(texts) if texts else None,

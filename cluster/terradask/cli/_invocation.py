@@ -63,6 +63,16 @@ def load_workspace(progress: Progress | None = None, offer: str | None = None) -
     return Workspace.load(progress=progress, **given)
 
 
+def report_missing_rights(workspace: Workspace) -> list[dict[str, Any]]:
+    """Print what the command lacks because AWS has refused it; return it for ``--json``."""
+    from terradask._workspace.missing_rights import missing_rights
+
+    found = missing_rights(workspace._context)
+    for one in found:
+        message(str(one))
+    return [one.as_dict() for one in found]
+
+
 def _store(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
     setattr(invocation_of(ctx), str(parameter.name), given)
 

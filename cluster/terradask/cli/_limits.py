@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import answer, json_option, load_workspace
+from terradask.cli._invocation import answer, json_option, load_workspace, report_missing_rights
 from terradask.cli._output import caller_name, message, table
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def limits(owner: str | None, team: str | None) -> None:
     from terradask._clusters.limits import UNKNOWN_MONTH
     from terradask_host.rules.limits import MONTHLY
 
-    found = load_workspace().limits(owner=owner, team=team)
+    workspace = load_workspace()
+    found = workspace.limits(owner=owner, team=team)
     heads = ["of", "who", "limit of", "limit", "used", "left", "used by"]
     answer(
         found.as_dict(),
@@ -43,6 +44,7 @@ def limits(owner: str | None, team: str | None) -> None:
             message(UNKNOWN_MONTH)
             continue
         message(f"{', '.join(clusters)}: {measure} of some hosts aren't known, and not counted")
+    report_missing_rights(workspace)
 
 
 def _row(one: LimitUse) -> list[object]:

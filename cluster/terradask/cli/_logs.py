@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from terradask._common.colour import painted
 from terradask._common.naming import counted
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import FOLDER, flag, load_workspace
+from terradask.cli._invocation import FOLDER, flag, load_workspace, report_missing_rights
 from terradask.cli._output import SafeText, message, plain, result, until_closed
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -107,7 +107,8 @@ def logs(
         selected = SelectedLines()
     # The newest of all lines may not be among the selected ones.
     newest = tail if selected is None else None
-    lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, tail=newest, **asked)
+    workspace = load_workspace()
+    lines = workspace.deployment(name).iter_logs(*hosts, follow=follow, tail=newest, **asked)
     if selected is not None:
         lines = selected(lines)
         if tail is not None and not follow:
@@ -117,6 +118,7 @@ def logs(
     is_any = True
     with until_closed(sys.stdout):
         is_any = _show_json(lines) if as_json else _show(lines)
+    report_missing_rights(workspace)
     left_out = selected.left_out if selected is not None else 0
     if left_out and not follow:
         message(f"{counted(left_out, 'line')} of the boot and of Dask left out: --all shows them")

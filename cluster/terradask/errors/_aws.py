@@ -34,6 +34,15 @@ _LIMITED = frozenset(
 )
 
 
+#: Kind of policy that refuses, where the caller's own can't allow it -> what is to be changed.
+BEYOND = {
+    "organization": "a policy of the organization refuses it, which its managers change",
+    "boundary": "this caller's permissions boundary has to allow it, too",
+    "session": "the session has fewer rights than its role: log in without a session policy",
+    "endpoint": "the policy of the VPC's endpoint has to allow it, too",
+}
+
+
 class AccessDenied(AwsError):
     """AWS refuses an action to the caller.
 
@@ -43,13 +52,22 @@ class AccessDenied(AwsError):
         The IAM action that was refused, such as ``ec2:DescribeAvailabilityZones``.
     problem
         AWS's message.
+    resource
+        The ARN that the message names; None if it names none.
+    by
+        Kind of policy that refuses, if the message names it: ``role``, ``organization``,
+        ``boundary``, ``session``, ``endpoint`` and others.
     """
 
-    def __init__(self, action: str, problem: str) -> None:
+    def __init__(
+        self, action: str, problem: str, *, resource: str | None = None, by: str | None = None
+    ) -> None:
         advice = (
             f"ask an administrator to allow {action} for this caller, or use another "
             "profile (AWS_PROFILE)"
         )
+        if by in BEYOND:
+            advice = f"{BEYOND[by]}. {advice[0].upper()}{advice[1:]}"
         if action in _LIMITED:
             advice = (
                 "your policies may limit it (terradask iam user --max-workers, --types, --no-gpu, "
@@ -58,6 +76,8 @@ class AccessDenied(AwsError):
             )
         super().__init__(f"AWS refuses {action}", given=problem, advice=advice)
         self.action = action
+        self.resource = resource
+        self.by = by
 
 
 class QuotaExceeded(AwsError):

@@ -1,7 +1,4 @@
-"""Who refuses a call of AWS, from AWS's code and text.
-
-AWS (documented, denied-texts): IAM's refusals name the kind of policy that has an explicit deny or
-no allow. https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+"""Who refuses a call of AWS, from AWS's code and text. AWS (denied-texts)
 
 AWS (recorded): Some services refuse in texts of their own. tests/unit/data/aws_refusals.json
 """
@@ -11,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from terradask._aws.denied import first, refused_action, refused_resource, refuser
 
 #: Refuser -> its words.
 REFUSERS: Mapping[str, str] = {
@@ -39,18 +38,6 @@ REFUSERS: Mapping[str, str] = {
     "unknown": "an error",
 }
 
-#: Phrase -> who refuses. AWS (denied-texts)
-_PHRASES = (
-    ("permissions boundary", "boundary"),
-    ("service control policy", "organization"),
-    ("resource control policy", "organization"),
-    ("vpc endpoint policy", "endpoint"),
-    ("session policy", "session"),
-    ("role trust policy", "trust"),
-    ("resource-based polic", "their_policy"),
-    ("identity-based policy", "role"),
-    ("lake formation permission", "lake_formation"),
-)
 #: Services' own texts of a key that refuses.
 _KEY_TEXTS = ("access to kms is not allowed", "refers to a customer master key")
 
@@ -70,8 +57,6 @@ _CODES = tuple(
         ("sslerror", "tls"),
     )
 )
-_ACTION = re.compile(r"not authorized to perform: ([\w-]+:\w+)", re.ASCII)
-_RESOURCE = re.compile(r"on resource: \"?(arn:[^\s\"]+)")
 _POLICY = re.compile(r"policy(?: ARN)?: (arn:\S+)$")
 
 #: Errors of those who may: an empty object, a check alone, and a key that the table doesn't have.
@@ -116,16 +101,16 @@ def read_refusal(call: str, code: str | None, message: str = "") -> Refusal | No
     if code is None or code in _ALLOWED_WITH.get(call, ()):
         return None
     plain, text = code.lower().replace(".", ""), message.lower()
-    action, resource = _first(_ACTION, message) or call, _first(_RESOURCE, message)
+    action, resource = refused_action(message) or call, refused_resource(message)
     refusal = Refusal(_by_code(plain, text), action, resource, text=message or code)
     if refusal.by != "denied":
         return refusal
     if call == "s3:GetObject" and action == "s3:ListBucket":
         # AWS (s3-403-or-404)
         return Refusal("missing", action, resource, text=message)
-    by = next((who for phrase, who in _PHRASES if phrase in text), "role_or_policy")
+    by = refuser(message) or "role_or_policy"
     is_explicit = "explicit deny" in text
-    policy = _first(_POLICY, message)
+    policy = first(_POLICY, message)
     if action.startswith("kms:") or any(phrase in text for phrase in _KEY_TEXTS):
         if not action.startswith("kms:"):
             action = "kms:Decrypt"
@@ -142,8 +127,3 @@ def _by_code(code: str, text: str) -> str:
     if any(phrase in text for phrase in _KEY_TEXTS):
         return "denied"
     return next((by for pattern, by in _CODES if pattern.search(code)), "unknown")
-
-
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return None if found is None else found[1].rstrip(".,")

@@ -357,8 +357,9 @@ def _reader(record: ClusterRecord) -> LogReader:
 def _requested_run(record: ClusterRecord, reader: LogReader, query: LogQuery) -> str | None:
     """Return the run to read; None for a deployed cluster without logs."""
     if query.run is None:
-        # The last started one; if its document is invalid, the logs may contain the reason.
-        with suppress(DocumentFormat):
+        # The last started one; if its document is invalid, the logs may contain the reason. Without
+        # permission to read it, the logs name the run, too.
+        with suppress(AccessDenied, DocumentFormat):
             run = record.run()
             if run is not None and RUN_ID.fullmatch(run.run_id):
                 return run.run_id

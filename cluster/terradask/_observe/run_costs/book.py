@@ -36,7 +36,7 @@ from terradask._observe.run_costs.account import (
     read_account,
 )
 from terradask._observe.store import RUN
-from terradask.errors import AwsError, DocumentFormat
+from terradask.errors import AccessDenied, AwsError, DocumentFormat
 from terradask_host.documents import UNREADABLE, HostReport, Run, SchedulerAddress
 from terradask_host.log_streams import RUN_ID
 from terradask_host.structure import Structure
@@ -181,10 +181,13 @@ def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict
 
 
 def log_failure(cluster: str, run_id: str, error: Exception, verb: str = "write") -> None:
-    """Log a failure with an account, which must not affect the run."""
+    """Log a failure with an account, which must not affect the run; as a warning, unless the caller
+    may not write it, and another's command will.
+    """
     text = "cluster %s: can't %s the cost account of run %s: %s"
     why = " ".join(str(error).split()) or type(error).__name__
-    logger.warning(text, cluster, verb, run_id, why)
+    level = logging.DEBUG if isinstance(error, AccessDenied) else logging.WARNING
+    logger.log(level, text, cluster, verb, run_id, why)
 
 
 # ---- the account of a run at its start and its end -----------------------------------------------

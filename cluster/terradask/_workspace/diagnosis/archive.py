@@ -8,8 +8,8 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from terradask._plans.markdown import escaped, row, table
 from terradask._workspace.diagnosis.collect import NOTHING, ReadPart
 from terradask._workspace.diagnosis.parts import STATUS
 from terradask._workspace.diagnosis.redaction import Redaction
+from terradask._workspace.missing_rights import MissingRight
 from terradask.errors import InvalidInput
 from terradask_host.words import cluster_word
 
@@ -31,6 +32,9 @@ and credentials in addresses. Of Terraform's states there are addresses, types a
 secret of the cluster was read. A secret that your programs print, and that looks like any word, can
 still be in the logs: look there before you send this.
 """
+
+
+_RIGHTS = "AWS refused these to the caller. Who manages the account can allow them.\n"
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Archive:
     files: tuple[File, ...]
     #: File -> its title, and why it isn't there.
     missing: Mapping[str, tuple[str, str]]
+    #: What the caller would need to read more.
+    rights: tuple[MissingRight, ...] = ()
 
     @property
     def reasons(self) -> dict[str, list[str]]:
@@ -76,6 +82,7 @@ class Archive:
                 {"file": name, "what": title, "why": why}
                 for name, (title, why) in self.missing.items()
             ],
+            "missing_rights": [one.as_dict() for one in self.rights],
         }
 
     def to_bytes(self, at: datetime.datetime) -> bytes:
@@ -90,8 +97,15 @@ class Archive:
         return held.getvalue()
 
 
-def archive_of(name: str, parts: Sequence[ReadPart], redaction: Redaction) -> Archive:
-    """Return the archive of parts that were read, without secrets."""
+def archive_of(
+    name: str,
+    parts: Sequence[ReadPart],
+    redaction: Redaction,
+    rights: Iterable[MissingRight] = (),
+) -> Archive:
+    """Return the archive of parts that were read, without secrets; and the caller's missing
+    `rights`.
+    """
     files, missing = [], {}
     verdict: tuple[str, ...] = ()
     for each in parts:
@@ -108,37 +122,48 @@ def archive_of(name: str, parts: Sequence[ReadPart], redaction: Redaction) -> Ar
             verdict = _verdict(name, missing[STATUS][1] if content is None else json.loads(content))
         if content is not None:
             files.append(_file(part.file, part.title, content, is_log=part.is_log))
-    return Archive(name, verdict, tuple(files), missing)
+    shown = tuple(
+        replace(one, resources=tuple(map(redaction.text, one.resources))) for one in rights
+    )
+    return Archive(name, verdict, tuple(files), missing, shown)
 
 
 def check_path(path: Path) -> None:
-    """Check before the work that there is no such file, and its folder. Raises `InvalidInput`."""
-    if path.is_symlink() or path.exists():
-        raise _not_there(path, os.strerror(errno.EEXIST))
-    if not path.parent.is_dir():
-        raise _not_there(path, os.strerror(errno.ENOENT))
+    """Check before the work that there is no such file, and that its folder can be written.
+
+    Raises `InvalidInput`.
+    """
+    for is_so, why in (
+        (path.is_symlink() or path.exists(), errno.EEXIST),
+        (not path.parent.is_dir(), errno.ENOENT),
+        (not os.access(path.parent, os.W_OK), errno.EACCES),
+    ):
+        if is_so:
+            raise _not_there(path, os.strerror(why))
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a new file, for this user alone. Raises `InvalidInput` if there is one."""
+    """Write a new file, for this user alone, or nothing. Raises `InvalidInput` if there is one, or
+    no room.
+    """
     try:
         # A link counts as a file that exists.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise _not_there(path, str(error.strerror)) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _not_there(path: Path, why: str) -> InvalidInput:
     return InvalidInput(
         "The archive can't be written there.",
         given=f"{path}: {why}",
-        allowed="the path of a new file, in a folder that exists",
+        allowed="the path of a new file, in a folder with room that this user may write",
         advice="name another path with --output",
     )
 
@@ -179,6 +204,13 @@ def _index(archive: Archive, at: datetime.datetime) -> str:
             for why, names in archive.reasons.items()
         ]
         sections.append("")
+    if archive.rights:
+        sections += [
+            "## Missing rights\n",
+            _RIGHTS,
+            *(f"- {_shown(str(one))}" for one in archive.rights),
+            "",
+        ]
     nothing = [name for name, (_, why) in archive.missing.items() if why == NOTHING]
     if nothing:
         sections.append(f"There is no {', '.join(map(_shown, nothing))}.\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 from terradask._common.progress import PhaseFinished, PhaseStarted, Progress
 from terradask._workspace.diagnosis.parts import Part
-from terradask.errors import TerradaskError
+from terradask.errors import AccessDenied, TerradaskError
 
 logger = logging.getLogger("terradask")
 
@@ -67,7 +67,11 @@ def read_part(part: Part) -> ReadPart:
 
 
 def reason(error: BaseException) -> str:
-    """Return the reason of an error in one line."""
+    """Return the reason of an error in one line; of a refusal the action alone, since missing
+    rights have a section of their own.
+    """
+    if isinstance(error, AccessDenied):
+        return error.problem
     text = str(error) if isinstance(error, TerradaskError) else f"{type(error).__name__}: {error}"
     return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 

@@ -17,10 +17,11 @@ from terradask._aws.s3 import ObjectStore
 from terradask._clusters.deployment import Deployment
 from terradask._observe.events import without_repeats
 from terradask._observe.store import CLOSING, DESCRIPTOR, ENVIRONMENT, RUN, SCHEDULER, SOFTWARE
+from terradask._plans.policy.masking import masked_text
 from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._terraform.binary import find_terraform
 from terradask._workspace.states import StackStates
-from terradask.errors import ClusterNotFound, SetupError, TerradaskError
+from terradask.errors import AccessDenied, ClusterNotFound, SetupError, TerradaskError
 from terradask_host.documents import plain_lines, plain_text
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP, cluster_key
 
@@ -33,6 +34,8 @@ STATUS = "status.json"
 #: Most lines of a log's end, and most characters of a line.
 _LINES = {SCHEDULER_GROUP: 500, "workers": 1000}
 _LINE_CHARACTERS = 2000
+#: Most characters of a line in which secrets are looked for before it is cut.
+_SEEN_CHARACTERS = 2**14
 _MOST_OBJECTS = 2000
 _HISTORY = datetime.timedelta(days=30)
 _MOST_ENTRIES = 200
@@ -168,14 +171,24 @@ def _events(deployment: Callable[[], Deployment]) -> str:
 
 def _logs(deployment: Callable[[], Deployment]) -> Iterator[tuple[str, Callable[[], str]]]:
     def read(hosts: str) -> str:
-        # Cut before anything else: a line may have a megabyte.
         return "".join(
-            f"{replace(line, text=line.text[:_LINE_CHARACTERS].rstrip())}\n"
+            f"{replace(line, text=cut_line(line.text))}\n"
             for line in deployment().iter_logs(hosts, tail=_LINES[hosts])
         )
 
     for hosts in _LINES:
         yield hosts, partial(read, hosts)
+
+
+def cut_line(text: str) -> str:
+    """Return a log's line cut to a length, but not within a secret: its beginning is no less
+    secret, and without its end masking doesn't know it. It may have a megabyte.
+    """
+    if len(text) <= _LINE_CHARACTERS:
+        return text.rstrip()
+    kept = masked_text(text[:_SEEN_CHARACTERS])[:_LINE_CHARACTERS]
+    words, space, _ = kept.rpartition(" ")
+    return f"{words if space else kept} …"
 
 
 def _document(deployment: Callable[[], Deployment], name: str) -> dict[str, Any] | None:
@@ -204,7 +217,12 @@ def _history(context: WorkspaceContext, name: str) -> list[dict[str, Any]]:
 
 def _state(context: WorkspaceContext, stack: str) -> dict[str, Any] | None:
     place = StackStates(context).place(stack)
-    document, lock = place.document(), place.lock()
+    try:
+        document, lock = place.document(), place.lock()
+    except AccessDenied as error:
+        if stack != NETWORK_STACK:
+            raise
+        raise TerradaskError("it is for those who apply the network") from error
     if document is None and lock is None:
         return None
     return {

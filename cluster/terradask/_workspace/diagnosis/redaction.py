@@ -22,6 +22,9 @@ _IN_ADDRESS = re.compile(r"(?<=://)(?!git@)[^\s/@'\"<>]+(?=@)")
 _SIGNATURE = re.compile(r"(?<=[?&]X-Amz-Signature=)[0-9a-fA-F]+")
 #: The rest of a key that begins before the part of a log that was read.
 _END_OF_KEY = re.compile(r"\A(?:(?!-----BEGIN )[\s\S])*?-----END [A-Z0-9 ]*PRIVATE KEY-----")
+#: A terminal's colour, also after its control character was replaced: inside `token=…`, it would
+#: hide the secret's name.
+_COLOUR = re.compile(r"[\x1b\ufffd]\[[0-9;]*m")
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z.])[0-9]{12}(?![0-9A-Za-z.])")
 #: Variables of the working folder, named as if they were passwords.
 _FOLDERS = frozenset({"PWD", "OLDPWD"})
@@ -61,6 +64,7 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
+        text = _COLOUR.sub("", text)
         for pattern in (_END_OF_KEY, _SIGNATURE, _IN_ADDRESS):
             text = pattern.sub(SENSITIVE, text)
         text = self._scrubber.text(text)
