@@ -60,7 +60,7 @@ SHOWING = [
     (f"status {NAME}", "s3:ListBucket", 0, "1 worker runs"),
     (f"status {NAME}", "autoscaling:DescribeScalingActivities", 0, "1 worker runs"),
     (f"status {NAME}", "autoscaling:DescribeAutoScalingGroups", 3, ""),
-    (f"status {NAME} --events", "autoscaling:DescribeScalingActivities", 0, "joined (running)"),
+    (f"status {NAME} --events", "autoscaling:DescribeScalingActivities", 0, "  running\n"),
     (f"logs {NAME} --all", "s3:GetObject", 0, "scheduler terradask-host: version"),
     (f"logs {NAME}", "logs:FilterLogEvents", 3, ""),
     ("cost", "ec2:DescribeInstances", 0, NAME),
