@@ -1,4 +1,4 @@
-"""What AWS refuses to a caller: read from its text, and what is shown of it."""
+"""Refusals of AWS: read from their texts, and the policies that would allow them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rights that a caller lacks, as AWS's refusals show: what isn't shown without each, and which
-generated policies have it.
+"""The rights that a caller lacks, as AWS's refusals show: each with the things that aren't shown
+without it, and the generated policy that has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: Action, a part of the resource -> what isn't shown without it.
+#: Action, a part of the resource -> things that aren't shown without it.
 _SHOWN_BY = (
     ("ec2:DescribeInstances", "", "prices, and new costs"),
     ("ec2:DescribeVolumes", "", "prices"),
@@ -51,7 +51,7 @@ class MissingRight:
     action, resources
         The action, and the ARNs that AWS named, if any.
     without
-        What isn't shown without it, if that is known.
+        Things that aren't shown without it, if that is known.
     policy
         The first of ``terradask iam``'s callers whose policies allow it; None if none does.
     by
@@ -78,7 +78,7 @@ class MissingRight:
 
 
 def missing_rights(context: WorkspaceContext) -> list[MissingRight]:
-    """Return what AWS has refused to the caller in this process, and a policy has."""
+    """Return the actions that AWS has refused in this process, and a policy allows."""
     if not context.aws.denied:
         return []
     network_state = network_state_key(context.name)
@@ -94,7 +94,7 @@ def missing_rights(context: WorkspaceContext) -> list[MissingRight]:
         logger.debug("the policies of callers aren't known: %s", error)
         return rights_of(denied, lambda _action, _resource: None)
     found = rights_of(denied, lambda action, resource: policy_with(scope, action, resource))
-    # What no policy allows is optional, and what is shown needs no right to write.
+    # Actions that no policy allows are optional, and nothing shown needs a right to write.
     return [one for one in found if one.policy is not None and one.action != "s3:PutObject"]
 
 
@@ -102,7 +102,7 @@ def rights_of(
     denied: Mapping[tuple[str, str | None], str | None],
     policy: Callable[[str, str | None], str | None],
 ) -> list[MissingRight]:
-    """Return refusals by action, what they hide and who may do it. `denied` is `Aws.denied`."""
+    """Return refusals by action, with things hidden and a policy. `denied` is `Aws.denied`."""
     found: dict[tuple[str, str | None, str | None, str | None], list[str]] = {}
     for (action, resource), by in sorted(denied.items(), key=str):
         key = action, _without(action, resource or ""), policy(action, resource), by

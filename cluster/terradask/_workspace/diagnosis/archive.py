@@ -34,7 +34,7 @@ still be in the logs: look there before you send this.
 """
 
 
-_RIGHTS = "AWS refused these to the caller. Who manages the account can allow them.\n"
+_RIGHTS = "AWS refused these to the caller. Those who manage the account can allow them.\n"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Archive:
     files: tuple[File, ...]
     #: File -> its title, and why it isn't there.
     missing: Mapping[str, tuple[str, str]]
-    #: What the caller would need to read more.
+    #: Rights that the caller lacks.
     rights: tuple[MissingRight, ...] = ()
 
     @property
@@ -144,7 +144,7 @@ def check_path(path: Path) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """Write a new file, for this user alone, or nothing. Raises `InvalidInput` if there is one, or
-    no room.
+    no disk space.
     """
     try:
         # A link counts as a file that exists.
@@ -163,7 +163,7 @@ def _not_there(path: Path, why: str) -> InvalidInput:
     return InvalidInput(
         "The archive can't be written there.",
         given=f"{path}: {why}",
-        allowed="the path of a new file, in a folder with room that this user may write",
+        allowed="the path of a new file, in a folder with space that this user may write",
         advice="name another path with --output",
     )
 
