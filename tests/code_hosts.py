@@ -154,6 +154,10 @@ class _Parts(HTMLParser):
             yield f' {name}="{value or ""}"'
         yield ">"
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        # A sanitizer writes `<hr />` as `<hr>`.
+        self.handle_starttag(tag, attrs)
+
     def handle_endtag(self, tag: str) -> None:
         self.tags.append(f"</{tag}>")
         self._code -= tag in ("code", "pre")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from html import unescape
 
 import pytest
@@ -12,7 +14,9 @@ from terradask._plans.documents import DocumentChange
 from terradask._plans.markdown import code, escaped, html_code, row, small, table
 from terradask._plans.policy.findings import PolicyFinding, Waived
 from terradask._plans.policy.values import AttributeChange
+from terradask._plans.render_drift import drift_markdown
 from terradask._plans.render_markdown import to_markdown
+from terradask._plans.render_several import PlannedFolder, several_markdown
 from terradask._plans.report import WorkspaceReport
 from terradask._plans.summary import Change
 
@@ -39,6 +43,27 @@ def texts(html: str) -> str:
     return unescape(re.sub(r"<[^>]+>", "", html)).replace("\u200b", "")
 
 
+def several() -> str:
+    """Return the comment on several workspaces, one of which can't be planned."""
+    place = {"account": "123456789012", "region": "us-east-1", "workspace": "default"}
+    return several_markdown(
+        [
+            PlannedFolder("a", place, change("widened-rule")),
+            PlannedFolder(f"b/{MEANT}", place, None, MEANT),
+            PlannedFolder("c", place, hostile()),
+        ]
+    )
+
+
+#: Every comment that terradask writes.
+COMMENTS: dict[str, Callable[[], str]] = {
+    **{name: partial(lambda name: to_markdown(change(name)), name) for name in CHANGES},
+    "hostile": lambda: to_markdown(hostile()),
+    "drift": lambda: drift_markdown([plan.summary for plan in hostile().plans]),
+    "several": several,
+}
+
+
 def hostile() -> WorkspaceReport:
     """Return a report of which every text was chosen by somebody else."""
     value = AttributeChange(f"tags.{MEANT}", MEANT, f"{MEANT}2")
@@ -59,17 +84,17 @@ def hostile() -> WorkspaceReport:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("name", [*CHANGES, "hostile"])
+@pytest.mark.parametrize("name", COMMENTS)
 def test_hosts_keep_all_of_it_and_make_no_links_of_it(name: str, host: Host) -> None:
-    html = rendered(to_markdown(hostile() if name == "hostile" else change(name)), host)
+    html = rendered(COMMENTS[name](), host)
     assert removed(html) == []
     assert meanings(html, host) == []
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", [name for name in COMMENTS if name in CHANGES])
 def test_no_markup_is_left_as_text(name: str, host: Host) -> None:
-    html = rendered(to_markdown(change(name)), host)
+    html = rendered(COMMENTS[name](), host)
     prose = texts(re.sub(r"<(code|pre)\b.*?</\1>", "", html, flags=re.S))
     left = r"\*\*|`|\]\(|\|-|\[!|^#|&lt;|^ *(?:[-*+~±]|&gt;) "
     assert re.findall(left, prose, re.M) == []

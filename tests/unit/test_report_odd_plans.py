@@ -5,6 +5,7 @@ documents, what somebody opened by hand, a stack that can't be planned.
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 from terradask._plans.render_markdown import to_markdown
@@ -103,6 +104,26 @@ def test_equal_lists_and_nested_values_are_one_line() -> None:
     text = lines(planned(*(entry(f"aws_thing.n{i}", "update", before, after) for i in range(4))))
     (line,) = [line for line in text if line.startswith("- **4 resources**")]
     assert line == ("- **4 resources**: `l` `a, b` → `a, c`; `m.k[*].p` `1` → `3`; `n` `1` → `2.5`")
+
+
+def test_new_values_are_not_compared_with_nothing_and_stacks_are_named_once() -> None:
+    types = [{"override": [{"instance_type": f"m{i}i.xlarge"} for i in (5, 6)]}]
+    tag = {"key": "team", "value": "a", "propagate_at_launch": True}
+    group = {"types": types, "tag": [tag], "max_size": 2}
+    made = [
+        planned(
+            entry("aws_autoscaling_group.a", "create", None, group),
+            entry("aws_autoscaling_group.b", "create", None, {**group, "max_size": 3}),
+        ).plans[0]
+        for _ in range(2)
+    ]
+    other = replace(made[1], summary=replace(made[1].summary, stack="ml"))
+    text = lines(WorkspaceReport(CONTEXT, (made[0], other)))
+    assert '    types[0].override[*].instance_type = ["m5i.xlarge", "m6i.xlarge"]' in text
+    assert '    tags.team = "a"' in text
+    # Instances get every new tag of their group.
+    assert "propagate" not in "\n".join(text)
+    assert text.count("**etl, ml**") == 1
 
 
 def test_what_somebody_opened_by_hand_is_a_caution_with_the_command_that_closes_it() -> None:

@@ -21,6 +21,8 @@ _MANY = 3
 _TAG = re.compile(
     r"(?:tag_specifications\[\d+\]\.tags\.|tags\.)(?P<key>.+)|tag\.(?P<own>.+)\.value"
 )
+#: That instances get a new tag of their Auto Scaling group, as all tags here.
+_PROPAGATED = re.compile(r"tag\..+\.propagate_at_launch")
 #: The last index in a path.
 _INDEX = re.compile(r"\[\d+\](?!.*\[\d+\])")
 #: Digits of a document's hash in a report.
@@ -127,6 +129,8 @@ def joined_lists(change: Change) -> Change:
     tags = set()
     for value in change.attributes:
         joins = value.known and top_level(value.path) not in documents
+        if _PROPAGATED.fullmatch(value.path) and (value.before, value.after) == (None, True):
+            continue
         path = _INDEX.sub("[*]", value.path) if joins else value.path
         if joins and _TAG.fullmatch(value.path):
             path = common_path(value.path)
@@ -148,7 +152,7 @@ def _joined(path: str, values: Sequence[AttributeChange]) -> AttributeChange:
     sides = ([value.before for value in values], [value.after for value in values])
     before, after = ([one for one in side if one is not None] for side in sides)
     forces = any(value.forces_replacement for value in values)
-    return AttributeChange(path, before, after, forces_replacement=forces)
+    return AttributeChange(path, before or None, after, forces_replacement=forces)
 
 
 def _key(value: AttributeChange) -> str:

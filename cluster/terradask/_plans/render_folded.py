@@ -88,7 +88,7 @@ def costs(report: WorkspaceReport) -> Iterator[Section]:
     for plan in plans:
         tables.setdefault(cost_details(plan), []).append(plan.stack)
     blocks = [
-        f"{stacks_text(stacks)}\n\n{shown}" if report.stack is None else shown
+        f"**{stacks_text(stacks)}**\n\n{shown}" if report.stack is None else shown
         for shown, stacks in tables.items()
     ]
     name = "cost of each resource"
@@ -102,10 +102,12 @@ def values(report: WorkspaceReport) -> Iterator[Section]:
         for block in _made(plan.summary):
             alike.setdefault(block, []).append(plan.stack)
     several = report.stack is None and len(report.plans) > 1
-    blocks = [
-        f"{f'{stacks_text(stacks)}{chr(10)}{chr(10)}' if several else ''}{block}\n"
-        for block, stacks in alike.items()
-    ]
+    blocks, named = [], [""]
+    for block, stacks in alike.items():
+        # Once for all that are theirs.
+        head = f"**{stacks_text(stacks)}**\n\n" if several and stacks != named else ""
+        blocks.append(f"{head}{block}\n")
+        named = stacks
     number = report.counts.create + report.counts.replace
     summary = f"Values of {counted(number, 'created or replaced resource')}"
     yield fold(summary, Rank.VALUES, blocks, name="values", what="resources")
