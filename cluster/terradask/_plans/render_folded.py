@@ -35,11 +35,18 @@ def following(found: Sequence[Caution]) -> Iterator[Section]:
         alike: dict[str, list[str]] = {}
         for danger in one.followers:
             alike.setdefault(prose(danger.text), []).append(danger.address)
-        lines = [f"- {', '.join(by_type_text(named))} {text}\n" for text, named in alike.items()]
+        lines = [
+            f"- {', '.join(by_type_text(named))} {_of_many(text) if len(named) > 1 else text}\n"
+            for text, named in alike.items()
+        ]
         summary = f"{html_code(one.address)} and {one.following}"
         yield fold(
             summary, Rank.FOLLOWING, lines, name=f"what follows from {one.address}", what="lines"
         )
+
+
+def _of_many(text: str) -> str:
+    return f"are {text.removeprefix('is ')}" if text.startswith("is ") else text
 
 
 def addresses(report: WorkspaceReport) -> Iterator[Section]:
