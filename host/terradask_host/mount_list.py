@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from terradask_host.errors import ConfigInvalid
+from terradask_host.errors import ConfigInvalid, MountFailed
+
+#: File below the root: why not everything is mounted, empty if it is. Written by root.
+REASON = "run/terradask-mounts"
 
 #: The member that names the source -> what users call it.
 CALLED = {
@@ -81,3 +85,17 @@ def _read(entry: Any) -> HostMount:
 def mount_environ(mounts: Sequence[HostMount], root: Path) -> dict[str, str]:
     """Return the variables by which tasks find mounts: paths below a root, ``/`` on an instance."""
     return {mount.facts["variable"]: str(mount.below(root)) for mount in mounts}
+
+
+def check_mounted(mounts: Sequence[HostMount], root: Path) -> None:
+    """Raise `MountFailed`, with root's reason, if an instance lacks a mount.
+
+    A simulated host, whose root is another folder, mounts nothing.
+    """
+    if root != Path("/"):
+        return
+    for mount in mounts:
+        if not os.path.ismount(mount.path):
+            reason = root / REASON
+            text = reason.read_text().strip() if reason.exists() else ""
+            raise MountFailed(text or f"network.mounts: {mount} isn't mounted.")

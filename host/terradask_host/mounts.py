@@ -1,9 +1,10 @@
-"""Mount the file systems of ``host.json`` for tasks. Run once by ``boot.sh``, as root:
-``python -m terradask_host.mounts HOST_JSON``. Its output is the reason of a failure; the rest goes
-to standard error.
+"""Mount the file systems of ``host.json`` for tasks: ``python -m terradask_host.mounts HOST_JSON``,
+run as root by ``boot.sh``, and by a unit before each start of the host program, since a stop ends
+them. Its output is the reason of a failure; the rest goes to standard error.
 
-Each becomes a line of fstab, which systemd mounts within a time limit, again after a reboot, and
-unmounts at power off, when the host's unit has ended.
+Each becomes a line of fstab, which systemd mounts within a time limit, and unmounts at power off,
+when the host's unit has ended. After a failed mount, systemd alone would start no host program:
+the instance would run, silent.
 
 AWS (documented): Mountpoint for S3, EFS, S3 Files and FSx for Lustre are mounted by fstab.
 https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md,
@@ -31,8 +32,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terradask_host.config import ROOT_VARIABLE, Paths, parse_document
+from terradask_host.container_units import HOST_UNIT
 from terradask_host.errors import ConfigInvalid, MountFailed
-from terradask_host.mount_list import HostMount, mounts_of
+from terradask_host.mount_list import REASON, HostMount, mounts_of
+from terradask_host.prepared_units import DISKS_UNIT
 
 OWNER = "terradask"
 
@@ -45,7 +48,9 @@ CACHE = "var/cache/terradask-mounts"
 #: Share of that disk for all caches together.
 CACHE_SHARE = 0.25
 
-DROP_IN = "etc/systemd/system/terradask-host.service.d/mounts.conf"
+_UNITS = "etc/systemd/system"
+DROP_IN = f"{_UNITS}/{HOST_UNIT}.d/mounts.conf"
+UNIT = f"{_UNITS}/terradask-mounts.service"
 
 Run = Callable[[Sequence[str], float], str]
 
@@ -119,7 +124,7 @@ def fstab_line(
     """Return a mount's line of fstab."""
     kind = KINDS[mount.kind]
     options = [
-        *("_netdev", "nosuid", "nodev", "rw" if mount.writable else "ro"),
+        *("noauto", "_netdev", "nosuid", "nodev", "rw" if mount.writable else "ro"),
         f"x-systemd.mount-timeout={MOUNT_SECONDS}s",
         *kind.options,
     ]
@@ -136,12 +141,28 @@ def fstab_line(
     return f"{mount.source(region)} {mount.path} {kind.type} {','.join(options)} 0 0\n"
 
 
-def drop_in(mounts: Sequence[HostMount]) -> str:
-    """Return the settings of the host's unit: it starts with all mounts, and may write to some."""
-    paths = " ".join(mount.path for mount in mounts)
+def drop_in(mounts: Sequence[HostMount], units: Sequence[str]) -> str:
+    """Return the settings of the host's unit: it ends before its mounts' `units`, and may write to
+    some.
+    """
     writable = " ".join(mount.path for mount in mounts if mount.writable)
     service = f"[Service]\nReadWritePaths={writable}\n" if writable else ""
-    return f"[Unit]\nRequiresMountsFor={paths}\n{service}"
+    name = Path(UNIT).name
+    return f"[Unit]\nWants={name}\nAfter={name} {' '.join(units)}\n{service}"
+
+
+def mounting_unit(host_json: Path) -> str:
+    """Return the unit that mounts what isn't mounted before each start of the host program."""
+    return f"""\
+[Unit]
+Description=terradask: file systems of tasks
+Wants=network-online.target
+After=network-online.target {DISKS_UNIT}
+
+[Service]
+Type=oneshot
+ExecStart=-{sys.executable} -m terradask_host.mounts {host_json}
+"""
 
 
 class Mounter:
@@ -175,9 +196,9 @@ class Mounter:
         self._run, self._log = run, log
         self._find, self._pause = find_program, pause
 
-    def mount_all(self, mounts: Sequence[HostMount]) -> None:
-        """Install what is missing, and mount everything; raises `MountFailed` at the first that
-        fails.
+    def mount_all(self, mounts: Sequence[HostMount], host_json: Path) -> None:
+        """Install what is missing, and mount everything, also a second time; raises `MountFailed`
+        at the first that fails.
         """
         for mount in mounts:
             self._install(mount)
@@ -197,14 +218,32 @@ class Mounter:
         ]
         for mount in mounts:
             mount.below(root).mkdir(parents=True, exist_ok=True)
-        with (root / "etc/fstab").open("a") as fstab:
-            fstab.writelines(lines)
-        unit = root / DROP_IN
-        unit.parent.mkdir(parents=True, exist_ok=True)
-        unit.write_text(drop_in(mounts))
-        self._run(["systemctl", "daemon-reload"], 60)
+        self._write_units(mounts, host_json, lines)
         for mount in mounts:
             self._mount(mount)
+
+    def _write_units(
+        self, mounts: Sequence[HostMount], host_json: Path, lines: Sequence[str]
+    ) -> None:
+        root, paths = self._paths.root, [mount.path for mount in mounts]
+        fstab = root / "etc/fstab"
+        others = [
+            line
+            for line in fstab.read_text().splitlines(keepends=True)
+            if line.split()[1:2] not in [[path] for path in paths]
+        ]
+        escape = ["systemd-escape", "--path", "--suffix=mount", *paths]
+        files = {
+            fstab: "".join([*others, *lines]),
+            root / DROP_IN: drop_in(mounts, self._run(escape, 10).split()),
+            root / UNIT: mounting_unit(host_json),
+        }
+        changed = {path: text for path, text in files.items() if _text(path) != text}
+        for path, text in changed.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        if changed:
+            self._run(["systemctl", "daemon-reload"], 60)
 
     def _install(self, mount: HostMount) -> None:
         kind = KINDS[mount.kind]
@@ -243,7 +282,8 @@ class Mounter:
         """
         cache = self._paths.root / CACHE
         self._run(["install", "-d", "-m", "0700", str(cache)], 60)
-        if self._paths.scratch.is_mount():
+        # Local disks are empty after a stop.
+        if self._paths.scratch.is_mount() and not cache.is_mount():
             own = self._paths.scratch / ".mounts"
             self._run(["install", "-d", "-m", "0700", str(own)], 60)
             self._run(["mount", "--bind", str(own), str(cache)], 60)
@@ -279,6 +319,10 @@ class Mounter:
         return printed[-1].rstrip(".") if printed else ""
 
 
+def _text(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
+
+
 def _last_line(error: Exception) -> str:
     output = getattr(error, "stderr", None) or getattr(error, "output", None) or ""
     lines = [line.strip() for line in str(output).splitlines() if line.strip()]
@@ -298,34 +342,45 @@ def run_command(command: Sequence[str], seconds: float) -> str:
     ).stdout
 
 
-def main(host_json: Path) -> int:
-    """Return 0 if everything is mounted; print why not, and return 1."""
+def mount_of(host_json: Path, paths: Paths) -> str:
+    """Mount what ``host.json`` names; return why that failed, or nothing."""
 
     def log(line: str) -> None:
         print(f"terradask-boot: {line}", file=sys.stderr, flush=True)
 
-    paths = Paths(Path(os.environ.get(ROOT_VARIABLE) or "/"))
     try:
         document = parse_document(host_json.read_bytes(), str(host_json))
         mounts = mounts_of(document)
-        if not mounts:
-            return 0
-        user = pwd.getpwnam(OWNER)
-        mounter = Mounter(
-            paths,
-            region=str(document["region"]),
-            owner=(user.pw_uid, user.pw_gid),
-            run=run_command,
-            log=log,
-        )
-        mounter.mount_all(mounts)
+        if mounts:
+            user = pwd.getpwnam(OWNER)
+            mounter = Mounter(
+                paths,
+                region=str(document["region"]),
+                owner=(user.pw_uid, user.pw_gid),
+                run=run_command,
+                log=log,
+            )
+            mounter.mount_all(mounts, host_json)
     except (ConfigInvalid, MountFailed) as error:
-        print(error)
-        return 1
+        return str(error)
     except (OSError, subprocess.SubprocessError, KeyError) as error:
-        print(f"network.mounts: {_last_line(error)}")
-        return 1
-    return 0
+        return f"network.mounts: {_last_line(error)}"
+    return ""
+
+
+def main(host_json: Path) -> int:
+    """Return 0 if everything is mounted; print why not, and return 1. For the host program, which
+    isn't root, the reason is in a file too.
+    """
+    paths = Paths(Path(os.environ.get(ROOT_VARIABLE) or "/"))
+    reason = mount_of(host_json, paths)
+    file = paths.root / REASON
+    if file.parent.is_dir():
+        file.write_text(reason)
+        file.chmod(0o644)
+    if reason:
+        print(reason)
+    return bool(reason)
 
 
 if __name__ == "__main__":

@@ -24,16 +24,28 @@ RemainAfterExit=yes
 ExecStart=-{sys.executable} -m terradask_host.disks
 """
 
+UNPREPARED_UNIT = "terradask-unprepared.service"
+
 #: AWS would replace a prepared instance that powers off, again and again.
-_NO_END = """\
+_NO_END = f"""\
 [Unit]
 StartLimitAction=none
+OnFailure={UNPREPARED_UNIT}
+"""
+
+_UNPREPARED = f"""\
+[Unit]
+Description=terradask: has AWS stop a host that can't be prepared
+
+[Service]
+Type=oneshot
+ExecStart={sys.executable} -m terradask_host.agent.launch_hook
 """
 
 
 def main(folder: Path, volatile: Path) -> None:
     """Have the host program's unit prepare local disks at each boot from the next on; and in this
-    boot not power off the machine when it fails.
+    boot, when it has failed three times, not power off the machine but let AWS stop it.
 
     Parameters
     ----------
@@ -51,6 +63,7 @@ def main(folder: Path, volatile: Path) -> None:
     drop_in = volatile / f"{HOST_UNIT}.d"
     drop_in.mkdir(parents=True, exist_ok=True)
     (drop_in / "prepared.conf").write_text(_NO_END)
+    (volatile / UNPREPARED_UNIT).write_text(_UNPREPARED)
 
 
 if __name__ == "__main__":

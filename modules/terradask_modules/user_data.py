@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -113,9 +114,17 @@ def _script(script: Mapping[str, Any]) -> dict[str, Any]:
 @functools.cache
 def _environment() -> Environment:
     # YAML and shell, not HTML: no escaping is needed.
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=StrictUndefined,
         autoescape=select_autoescape(enabled_extensions=()),
         keep_trailing_newline=True,
     )
+    made.filters["without_comments"] = _without_comments
+    return made
+
+
+def _without_comments(script: str) -> str:
+    """Return a shell script with empty lines for comments, so that its lines keep their numbers."""
+    first, rest = script.split("\n", 1)
+    return f"{first}\n{re.sub('^ *#.*$', '', rest, flags=re.MULTILINE)}"

@@ -16,6 +16,7 @@ from terradask import Workspace
 from terradask._software.client_versions import lock_software
 from terradask._software.named_environments import NamedEnvironment
 from terradask_modules.caller_policies import CallerScope, caller_policies
+from terradask_modules.names import bucket_name
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_simulator import Simulator
@@ -23,10 +24,15 @@ from terradask_simulator import Simulator
 from ..container_registry import ContainerRegistry
 from ..package_index import list_archive, serving
 from ..quick_provider import QuickProvider
+from ..waiting import eventually
 from .machines import Power
 from .metadata_service import metadata_service
 from .system import PACKAGES, ROOT
 from .wires import CIDR, ROUTER, reachable
+
+#: Most that a machine takes here until it has joined.
+BOOT_SECONDS = 420
+_STOPPED = "Warmed:Stopped"
 
 #: What hosts without a run are launched from, and the cluster that they say they are of.
 TEMPLATE, NO_CLUSTER = "terradask-default-worker", "none"
@@ -96,6 +102,35 @@ class BootedAws:
         workspace = Workspace.load(network={"zones": ["us-east-1a"], **settings})
         # The lock keeps an image whose setting is gone.
         workspace.apply(workspace.plan_network(refresh=not settings))
+
+    def pool(self, cluster: str) -> dict[str, str]:
+        """Return the states of a cluster's prepared workers, by instance."""
+        with contextlib.closing(self.sim.client("autoscaling")) as client:
+            name = f"terradask-default-{cluster}-workers"
+            found = client.describe_warm_pool(AutoScalingGroupName=name)
+        return {one["InstanceId"]: one["LifecycleState"] for one in found["Instances"]}
+
+    def stopped(self, cluster: str) -> str:
+        """Wait until a cluster's one prepared worker is stopped and off, and return it."""
+
+        def found() -> str | None:
+            kept = self.pool(cluster)
+            if list(kept.values()) != [_STOPPED]:
+                return None
+            (one,) = kept
+            return one if self.power.machines[one].is_off else None
+
+        return str(eventually(found, seconds=BOOT_SECONDS))
+
+    def report(self, cluster: str, instance_id: str) -> dict[str, Any]:
+        """Return what a host has reported, or nothing."""
+        with contextlib.closing(self.sim.client("s3")) as s3:
+            bucket = bucket_name("default", "123456789012", "us-east-1")
+            key = f"clusters/{cluster}/hosts/{instance_id}.json"
+            try:
+                return dict(json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read()))
+            except s3.exceptions.NoSuchKey:
+                return {}
 
     def log(self, cluster: str, instance_id: str) -> str:
         """Return what a host has written to CloudWatch so far."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -24,6 +25,8 @@ _SCRIPT = Path(__file__).with_name("machine.sh")
 #: Where version 2 is, alone or beside version 1.
 _CONTROL_GROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 _LOOK_SECONDS = 0.3
+#: No machine boots so fast.
+_BRIEF_SECONDS = 3.0
 #: What a hypervisor's power button does, as systemd has it: systemd(1), SIGRTMIN+4.
 _POWER_BUTTON = 34 + 4
 
@@ -220,6 +223,9 @@ class Power:
 
     def _end(self, instance_id: str) -> None:
         """Do what the instance is configured for when its machine powers off."""
+        machine = self.machines[instance_id]
+        if time.time() - machine.started_at < _BRIEF_SECONDS:
+            print(f"{instance_id} was off at once:\n{machine.console()[-2000:]}", file=sys.stderr)
         attribute = "instanceInitiatedShutdownBehavior"
         found = self._ec2.describe_instance_attribute(InstanceId=instance_id, Attribute=attribute)
         if found["InstanceInitiatedShutdownBehavior"]["Value"] == "stop":

@@ -87,7 +87,8 @@ class Metadata:
         role = made["Roles"][0]
         zone = instance["Placement"]["AvailabilityZone"]
         identity = {"instanceId": instance["InstanceId"], "region": zone[:-1]}
-        mac = instance["NetworkInterfaces"][0]["MacAddress"]
+        interface = instance["NetworkInterfaces"][0]
+        mac = interface["MacAddress"]
         facts = {
             "ami-id": instance["ImageId"],
             "hostname": instance["PrivateDnsName"],
@@ -99,6 +100,7 @@ class Metadata:
             "local-ipv4": instance["PrivateIpAddress"],
             "mac": mac,
             f"network/interfaces/macs/{mac}/device-number": "0",
+            f"network/interfaces/macs/{mac}/interface-id": interface["NetworkInterfaceId"],
             "placement/availability-zone": zone,
             "placement/region": zone[:-1],
             "services/domain": "amazonaws.com",

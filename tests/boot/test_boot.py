@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
 import re
 import socket
@@ -20,10 +19,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from terradask import Cluster
-from terradask_modules.names import bucket_name
 
 from ..waiting import eventually
-from .booted_aws import LAKE, LAKE_FILE, LAKE_TEXT, NO_CLUSTER, TEMPLATE, BootedAws, launch
+from .booted_aws import (
+    BOOT_SECONDS,
+    LAKE,
+    LAKE_FILE,
+    LAKE_TEXT,
+    NO_CLUSTER,
+    TEMPLATE,
+    BootedAws,
+    launch,
+)
 from .machines import Machine, Special
 from .wires import answer_at
 
@@ -32,7 +39,6 @@ pytestmark = [pytest.mark.boot]
 #: What the unit writes before it starts: a scheduler may listen at 443.
 LOWEST_PORT_FILE = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 
-BOOT_SECONDS = 420
 #: In another network, to which the router leads.
 PEERED_ADDRESS = "10.99.0.5"
 #: What a host that can't boot is to report: its reason, or its last lines too.
@@ -85,15 +91,7 @@ class LoneHost:
 
     def report(self) -> dict[str, Any]:
         """Return what the host has reported, or nothing."""
-        with contextlib.closing(self.aws.sim.client("s3")) as s3:
-            bucket = bucket_name("default", "123456789012", "us-east-1")
-            try:
-                answer = s3.get_object(
-                    Bucket=bucket, Key=f"clusters/{NO_CLUSTER}/hosts/{self.instance_id}.json"
-                )
-            except s3.exceptions.NoSuchKey:
-                return {}
-            return dict(json.loads(answer["Body"].read()))
+        return self.aws.report(NO_CLUSTER, self.instance_id)
 
     def log(self) -> str:
         """Return what it has written to CloudWatch."""

@@ -18,12 +18,10 @@ from terradask import Cluster, Workspace
 
 from ..waiting import eventually
 from . import image
-from .booted_aws import LAKE, LAKE_FILE, LAKE_TEXT, BootedAws
-from .test_standby import pool
+from .booted_aws import BOOT_SECONDS, LAKE, LAKE_FILE, LAKE_TEXT, BootedAws
 
 pytestmark = [pytest.mark.boot]
 
-BOOT_SECONDS = 420
 REPOSITORY = "team/dask"
 PASSWORD = "a-password-that-is-planted"
 _CLONE_NEWUSER = 0x10000000
@@ -66,16 +64,6 @@ def _looking() -> Callable[[str, str], dict[str, Any]]:
     return look
 
 
-def _prepared(aws: BootedAws) -> str:
-    """Return the host that is kept prepared, once AWS has stopped it."""
-    stopped = ["Warmed:Stopped"]
-    found = eventually(
-        lambda: list((kept := pool(aws, "boxed")).values()) == stopped and kept,
-        seconds=BOOT_SECONDS,
-    )
-    return str(min(found))
-
-
 # Debian's Python has another patch release than the client's.
 @pytest.mark.filterwarnings("ignore::distributed.versions.VersionMismatchWarning")
 def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
@@ -104,12 +92,15 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
             client.wait_for_workers(1, timeout=BOOT_SECONDS)
             found = client.submit(_looking(), image.MARK, f"{LAKE['path']}/{LAKE_FILE}").result()
             assert client.run_on_scheduler(Path(image.MARK).exists)
-            kept = _prepared(aws)
+            kept = aws.stopped("boxed")
             cluster.scale(2)
             client.wait_for_workers(2, timeout=BOOT_SECONDS)
             assert kept in cluster.observed
             # What is prepared while a run goes on has its image.
-            following = eventually(lambda: {_prepared(aws)} - {kept}, seconds=BOOT_SECONDS).pop()
+            following = eventually(
+                lambda: {*aws.pool("boxed")} - {kept}, seconds=BOOT_SECONDS
+            ).pop()
+            assert aws.stopped("boxed") == following
             # Its last lines come to CloudWatch when it stops, which AWS shows first.
             eventually(lambda: aws.log("boxed", following).count("unpacked ") == 1)
         booted = dict(aws.power.machines)

@@ -15,8 +15,8 @@ import pytest
 from terradask_modules.names import HOST_SCRIPT_PREFIX, bucket_name
 
 from ..waiting import eventually
-from .booted_aws import NO_CLUSTER, BootedAws, launch
-from .test_boot import BOOT_SECONDS, LoneHost, user_data
+from .booted_aws import BOOT_SECONDS, NO_CLUSTER, BootedAws, launch
+from .test_boot import LoneHost, user_data
 
 pytestmark = [pytest.mark.boot]
 

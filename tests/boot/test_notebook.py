@@ -15,11 +15,9 @@ from .. import browser
 from ..browser import NEEDS_CHROMIUM
 from ..notebook_pages import open_notebook, run_cell
 from ..waiting import HANG_SECONDS
-from .booted_aws import BootedAws
+from .booted_aws import BOOT_SECONDS, BootedAws
 
 pytestmark = [pytest.mark.boot, NEEDS_CHROMIUM]
-
-BOOT_SECONDS = 420
 
 #: What a cell prints: facts of the kernel's process, and of a task of the cluster.
 CELL = """\

@@ -146,6 +146,7 @@ class Machine:
             "aws",
             f"""from="${{@: -2:1}}" to="${{@: -1}}"
             [ "$1" != logs ] || exit "${{LOGS_CODE:-0}}"
+            [ "$1" != autoscaling ] || exit "${{AUTOSCALING_CODE:-0}}"
             from="${{from/s3:\\/\\/the-bucket/{store}}}"
             to="${{to/s3:\\/\\/the-bucket/{store}}}"
             mkdir -p "$(dirname "$to"x)"
@@ -161,6 +162,7 @@ class Machine:
               *:role) echo worker;; *:run:id) echo "${RUN_ID}";;
               *:python) echo "${RUN_PYTHON:-3.11}";;
               */target-lifecycle-state) echo "${TARGET:-InService}";;
+              *:warm-pool) echo terradask-default-etl-workers;;
               *:group) echo workers;; */local-ipv4) echo 10.0.0.7;; *) exit 22;; esac""",
         )
         self.environ = {
@@ -288,13 +290,34 @@ def test_a_host_that_is_prepared_boots_again_until_boot_sh_has_ended(machine: Ma
     assert machine.boot().returncode == 1
     # Else AWS would launch another one.
     assert "shutdown" not in machine.calls
-    assert machine.report()["state"] == "failed"
+    # Stopped, it costs its volumes alone.
+    (completed,) = re.findall("^aws autoscaling (.*)$", machine.calls, re.MULTILINE)
+    group = "terradask-default-etl-workers"
+    assert completed == (
+        f"complete-lifecycle-action --region eu-west-1 --auto-scaling-group-name {group} "
+        f"--lifecycle-hook-name {group} --instance-id i-7 --lifecycle-action-result CONTINUE"
+    )
+    report = machine.report()
+    assert (report["state"], report["history"][-1][0]) == ("left", "left")
+    assert report["reason"].startswith("boot.sh failed")
+    ((_, group, what, why),) = report["notes"]
+    assert (group, what, why) == ("workers", "unprepared", f"i-7: {report['reason']}")
     assert again.resolve() == machine.folder / "opt/boot.sh"
     away.rename(wheel)
     machine.environ["TARGET"] = "InService"
     assert machine.boot().returncode == 0
     assert not again.is_symlink()
     assert (machine.folder / "root/var/lib/terradask/prepared").exists()
+
+
+def test_a_host_that_aws_does_not_stop_stays_for_the_hooks_time(machine: Machine) -> None:
+    machine.environ |= {"TARGET": "Warmed:Stopped", "AUTOSCALING_CODE": "254"}
+    next(machine.archives.glob("terradask_host-*")).unlink()
+    answer = machine.boot()
+    assert answer.returncode == 1
+    assert machine.calls.count("aws autoscaling complete-lifecycle-action") == 12
+    assert "terradask-boot: AWS stops this host after 30 minutes" in answer.stdout
+    assert "shutdown" not in machine.calls
 
 
 def test_a_prepared_host_never_powers_off_in_its_first_boot_and_formats_disks_later(
@@ -311,7 +334,11 @@ def test_a_prepared_host_never_powers_off_in_its_first_boot_and_formats_disks_la
     disks = units / "terradask-host.service.wants/terradask-disks.service"
     assert f"{machine.folder}/opt/venv/bin/python -m terradask_host.disks" in disks.read_text()
     (drop_in,) = volatile.glob("terradask-host.service.d/*.conf")
-    assert drop_in.read_text() == "[Unit]\nStartLimitAction=none\n"
+    assert drop_in.read_text() == (
+        "[Unit]\nStartLimitAction=none\nOnFailure=terradask-unprepared.service\n"
+    )
+    unit = (volatile / "terradask-unprepared.service").read_text()
+    assert f"{machine.folder}/opt/venv/bin/python -m terradask_host.agent.launch_hook\n" in unit
     assert not list((machine.folder / "cloud/scripts/per-boot").iterdir())
 
 

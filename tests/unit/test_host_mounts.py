@@ -16,10 +16,12 @@ from terradask_host.agent.child import child_environ
 from terradask_host.config import Paths, load_config
 from terradask_host.container_units import container_service
 from terradask_host.errors import ConfigInvalid, MountFailed
-from terradask_host.mount_list import HostMount, mounts_of
-from terradask_host.mounts import CACHE, DROP_IN, MOUNT_SECONDS, Mounter, run_command
+from terradask_host.mount_list import REASON, HostMount, check_mounted, mounts_of
+from terradask_host.mounts import CACHE, DROP_IN, MOUNT_SECONDS, UNIT, Mounter, run_command
 
 FS = "fs-0123456789abcdef0"
+HOST_JSON = Path("/etc/terradask/host.json")
+ESCAPE = "systemd-escape --path --suffix=mount"
 PROGRAMS = {"mount.mount-s3", "mount.efs", "mount.s3files", "mount.lustre"}
 
 
@@ -74,11 +76,11 @@ class Machine:
             if line.startswith(beginning):
                 raise subprocess.CalledProcessError(1, list(command), stderr=text)
         if command[0] == "install":
-            Path(command[-1]).mkdir(parents=True)
+            Path(command[-1]).mkdir(parents=True, exist_ok=True)
         if command[0] == "dnf" and self.installs:
             self.programs |= PROGRAMS
         if command[0] == "systemd-escape":
-            return "the.mount\n"
+            return " ".join(f"{path.strip('/').replace('/', '-')}.mount" for path in command[3:])
         return self.journal if command[0] == "journalctl" else ""
 
     def mount(self, *mounts: HostMount) -> None:
@@ -90,7 +92,7 @@ class Machine:
             log=self.said.append,
             find_program=lambda name: name if name in self.programs else None,
             pause=self.paused.append,
-        ).mount_all(mounts)
+        ).mount_all(mounts, HOST_JSON)
 
     @property
     def fstab(self) -> list[str]:
@@ -116,6 +118,7 @@ def test_a_bucket_is_mounted_for_tasks_alone_to_read_with_a_cache_on_the_disk(
     assert 0 < room[0] <= whole_mib / 4
     assert machine.commands == [
         f"install -d -m 0700 {tmp_path / CACHE}",
+        f"{ESCAPE} /data/lake",
         "systemctl daemon-reload",
         "systemctl start /data/lake",
     ]
@@ -130,7 +133,8 @@ def test_tasks_may_write_where_the_settings_say_so_alone(tmp_path: Path) -> None
     assert "rw" in machine.fstab[1].split()[3].split(",")
     assert {"allow-delete", "allow-overwrite"} <= set(machine.fstab[1].split()[3].split(","))
     assert (tmp_path / DROP_IN).read_text() == (
-        "[Unit]\nRequiresMountsFor=/data/lake /data/out /data/efs\n"
+        "[Unit]\nWants=terradask-mounts.service\n"
+        "After=terradask-mounts.service data-lake.mount data-out.mount data-efs.mount\n"
         "[Service]\nReadWritePaths=/data/out /data/efs\n"
     )
     unit = container_service("[Service]\n[Install]\n", Paths(Path("/")), [LAKE, writable, EFS])
@@ -153,18 +157,18 @@ def test_caches_of_several_buckets_share_the_room(tmp_path: Path) -> None:
     [
         (
             EFS,
-            f"{FS}:/ /data/efs efs _netdev,nosuid,nodev,rw,x-systemd.mount-timeout=60s,tls,iam,"
-            "accesspoint=fsap-01234567 0 0",
+            f"{FS}:/ /data/efs efs noauto,_netdev,nosuid,nodev,rw,x-systemd.mount-timeout=60s,"
+            "tls,iam,accesspoint=fsap-01234567 0 0",
         ),
         (
             mount("/data/f", "s3_files", FS),
-            f"{FS}:/ /data/f s3files _netdev,nosuid,nodev,ro,x-systemd.mount-timeout=60s,"
+            f"{FS}:/ /data/f s3files noauto,_netdev,nosuid,nodev,ro,x-systemd.mount-timeout=60s,"
             "nodirects3read 0 0",
         ),
         (
             mount("/data/l", "fsx_lustre", FS, mount_name="q5pdvb4v"),
             f"{FS}.fsx.eu-west-1.amazonaws.com@tcp:/q5pdvb4v /data/l lustre "
-            "_netdev,nosuid,nodev,ro,x-systemd.mount-timeout=60s,relatime,flock 0 0",
+            "noauto,_netdev,nosuid,nodev,ro,x-systemd.mount-timeout=60s,relatime,flock 0 0",
         ),
     ],
 )
@@ -174,7 +178,11 @@ def test_file_systems_are_mounted_as_aws_documents_it(
     machine = Machine(tmp_path)
     machine.mount(given)
     assert machine.fstab == [line]
-    assert machine.commands == ["systemctl daemon-reload", f"systemctl start {given.path}"]
+    assert machine.commands == [
+        f"{ESCAPE} {given.path}",
+        "systemctl daemon-reload",
+        f"systemctl start {given.path}",
+    ]
 
 
 def test_china_has_another_suffix() -> None:
@@ -267,6 +275,38 @@ def test_the_cache_lies_on_local_disks_where_tasks_cant_lead_root_elsewhere(
     ]
 
 
+def test_after_a_stop_all_is_mounted_again_by_the_same_lines(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.mount(LAKE, EFS)
+    fstab = machine.fstab
+    unit = (tmp_path / UNIT).read_text()
+    assert f"ExecStart=-{sys.executable} -m terradask_host.mounts {HOST_JSON}\n" in unit
+    assert "After=network-online.target terradask-disks.service\n" in unit
+    machine.commands.clear()
+    machine.mount(LAKE, EFS)
+    assert machine.fstab == fstab
+    assert machine.commands[-2:] == ["systemctl start /data/lake", "systemctl start /data/efs"]
+    assert "systemctl daemon-reload" not in machine.commands
+
+
+@pytest.mark.parametrize("reason", ["network.mounts: /data/lake: no", "", None])
+def test_a_host_without_a_mount_starts_no_dask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str | None
+) -> None:
+    # Simulated hosts have none.
+    check_mounted([LAKE], tmp_path)
+    file = tmp_path / "reason"
+    if reason is not None:
+        file.write_text(f"{reason}\n")
+    monkeypatch.setattr("terradask_host.mount_list.REASON", file)
+    monkeypatch.setattr("os.path.ismount", lambda path: path != LAKE.path)
+    check_mounted([EFS], Path("/"))
+    expected = reason or "network.mounts: /data/lake (bucket lake/2026) isn't mounted."
+    with pytest.raises(MountFailed) as caught:
+        check_mounted([EFS, LAKE], Path("/"))
+    assert caught.value.problem == expected
+
+
 def test_the_error_of_a_real_mount_that_fails_carries_its_reason(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         run_command(["mount", "/no/such/device", str(tmp_path)], 30)
@@ -305,25 +345,27 @@ def test_an_entry_that_no_version_has_written_is_refused(entry: Any) -> None:
         mounts_of({"mounts": [entry]})
 
 
+def mount_by(tmp_path: Path, **document: Any) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "host.json").write_text(json.dumps({"format": 1, **document}))
+    (tmp_path / "run").mkdir()
+    return subprocess.run(
+        [sys.executable, "-m", "terradask_host.mounts", tmp_path / "host.json"],
+        capture_output=True,
+        env={**os.environ, "TERRADASK_HOST_ROOT": str(tmp_path)},
+        text=True,
+        check=False,
+    )
+
+
 def test_a_host_without_mounts_boots_as_it_did(tmp_path: Path) -> None:
-    (tmp_path / "host.json").write_text(json.dumps({"format": 1, "region": "eu-west-1"}))
-    answer = subprocess.run(
-        [sys.executable, "-m", "terradask_host.mounts", tmp_path / "host.json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    answer = mount_by(tmp_path, region="eu-west-1")
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+    assert (tmp_path / REASON).read_text() == ""
 
 
-def test_the_reason_is_the_output(tmp_path: Path) -> None:
-    (tmp_path / "host.json").write_text(json.dumps({"format": 1, "mounts": [{"path": "/a"}]}))
-    answer = subprocess.run(
-        [sys.executable, "-m", "terradask_host.mounts", tmp_path / "host.json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_the_reason_is_the_output_and_in_a_file(tmp_path: Path) -> None:
+    answer = mount_by(tmp_path, mounts=[{"path": "/a"}])
     assert answer.returncode == 1
     assert answer.stdout.startswith("host.json: an entry of mounts is none that")
     assert "to do: terradask apply network" in answer.stdout
+    assert (tmp_path / REASON).read_text() == answer.stdout.removesuffix("\n")

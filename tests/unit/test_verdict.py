@@ -269,8 +269,20 @@ def test_prepared_hosts_are_counted_and_missing_ones_are_a_note() -> None:
         "3 workers run, 1 prepared; 1 of 2 prepared hosts",
     )
     note = (ago(), "workers", "unprepared", "i-9: pip failed")
-    found = verdict(("i-1",), report("i-s"), report("i-1", notes=(note,)), desired=1)
-    assert found.text == "1 worker runs; 1 prepared host couldn't install everything"
+    found = verdict(
+        ("i-1",),
+        *(report("i-s"), report("i-1"), report("i-9", "left", notes=(note,))),
+        desired=1,
+        workers={"prepared": 1},
+    )
+    assert found.text == (
+        "1 worker runs, 1 prepared; 1 prepared host couldn't install everything: pip failed"
+    )
+    assert found.command == "terradask logs etl workers"
+    # Removed since.
+    reports = report("i-s"), report("i-1"), report("i-9", "left", notes=(note,))
+    found = verdict(("i-1",), *reports, desired=1)
+    assert found.text == "1 worker runs"
     assert judge(Facts("etl", "stopped", prepared=2)).text == "stopped, 2 prepared"
 
 

@@ -39,9 +39,11 @@ def facts_of(
     problems: Sequence[Problem],
     cluster: str,
     standby: int = 0,
+    reports: Sequence[HostReport] = (),
 ) -> Facts:
     """Return the facts of a cluster: numbers of its workers, problems and notes. It is to have
-    `standby` prepared hosts.
+    `standby` prepared hosts, which report also without a run: `reports`, where these are more than
+    `hosts`.
     """
     now = datetime.datetime.now(datetime.UTC)
     workers = {key: group for key, group in groups.items() if key != SCHEDULER_GROUP}
@@ -51,7 +53,7 @@ def facts_of(
     wanted = sum(group.desired for group in workers.values())
     ended = ended_by_itself(run, scheduler)
     prepared = sum(group.prepared for group in workers.values())
-    notes: list[Problem] = [*_standby(cluster, prepared, standby, hosts)]
+    notes: list[Problem] = [*_standby(cluster, prepared, standby, reports or hosts)]
     if run is not None and state in ("starting", "running", "failed"):
         given_up = any(each.kind == "boot" for each in problems)
         notes += () if given_up else _failed(cluster, groups, hosts)
@@ -122,10 +124,18 @@ def _standby(
     cluster: str, prepared: int, standby: int, hosts: Sequence[HostReport]
 ) -> Iterator[Problem]:
     """Yield prepared hosts that are missing, or that couldn't install everything."""
-    failed = {why for host in hosts for _, _, action, why in host.notes if action == "unprepared"}
-    if failed:
-        brief = f"{counted(len(failed), 'prepared host')} couldn't install everything"
-        yield Problem("standby", brief, command=f"terradask status {cluster} --events")
+    failed = [
+        (at, group, why)
+        for host in hosts
+        for at, group, action, why in host.notes
+        if action == "unprepared"
+    ]
+    if failed and prepared:
+        _, group, last = max(failed)
+        why = shortened(" ".join(last.partition(": ")[2].split()), _REASON)
+        count = counted(min(len(failed), prepared), "prepared host")
+        brief = f"{count} couldn't install everything: {why}"
+        yield Problem("standby", brief, command=f"terradask logs {cluster} {group}")
     if prepared < standby:
         brief = f"{prepared:,} of {counted(standby, 'prepared host')}"
         yield Problem("standby", brief, command=f"terradask status {cluster} --events")

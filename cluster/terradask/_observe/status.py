@@ -245,6 +245,7 @@ def status_of(
         problems=problems,
         cluster=record.name,
         standby=sum(standby_of(settings).values()),
+        reports=reports,
     )
     return DeploymentStatus(
         name=record.name,

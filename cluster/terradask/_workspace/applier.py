@@ -15,6 +15,7 @@ from terradask._cleanup.scan import Scan
 from terradask._cleanup.sweep import ClusterActions, Sweeper
 from terradask._observe.documents import read_descriptor
 from terradask._observe.keys import check_may_change
+from terradask._observe.store import HOSTS
 from terradask._plans.impact import LOST, refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
@@ -198,6 +199,9 @@ class Applier:
             context.warn(f"can't end prepared hosts of an earlier template: {error.problem}")
             return
         if ended:
+            # What failed on them doesn't concern the next ones.
+            objects = self.clusters.one(cluster).objects
+            objects.delete(f"{HOSTS}{instance_id}.json" for instance_id in ended)
             context.warn(f"AWS prepares anew, by the changed template: {', '.join(ended)}")
 
     def _refuse_beyond_limits(self, plan: Plan) -> None:

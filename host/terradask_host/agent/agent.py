@@ -44,10 +44,8 @@ from terradask_host.config import HostConfig, load_config, parse_document
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.machine import wait_for_driver
 from terradask_host.metadata import Identity, InstanceMetadata
+from terradask_host.mount_list import check_mounted
 from terradask_host.rules.policy import is_own_run
-
-#: AWS may hold an instance only some seconds after it runs; a restarted host program has no hook.
-_HOOK_TRIES = 12
 
 #: Why a prepared host leaves.
 PREPARED = "prepared: AWS stops this instance until it is needed"
@@ -154,14 +152,12 @@ class Agent:
 
     def _begin_service(self, hook: LaunchHook) -> None:
         """Complete the launch, on a thread: the boot doesn't wait for AWS's agreement."""
-
-        def complete() -> None:
-            for _ in range(_HOOK_TRIES):
-                if hook.complete():
-                    return
-                time.sleep(self._timing.hook_retry_seconds)
-
-        threading.Thread(target=complete, name="launch hook", daemon=True).start()
+        threading.Thread(
+            target=hook.complete_soon,
+            args=(self._timing.hook_retry_seconds,),
+            name="launch hook",
+            daemon=True,
+        ).start()
 
     def _prepare(
         self, identity: Identity, objects: ClusterObjects, reporter: Reporter, hook: LaunchHook
@@ -172,16 +168,11 @@ class Agent:
         host installs the rest when it is started.
         """
         try:
-            # First, since AWS stops it after the hook's time in any case.
-            self._config.paths.prepared.parent.mkdir(parents=True, exist_ok=True)
-            # The boot script's mark is root's, in an image's folder of this user: it is replaced.
-            mark = self._config.paths.prepared
-            written = mark.with_suffix(".new")
-            written.write_text(identity.instance_id)
-            written.replace(mark)
             reporter.enter(states.BOOTING)
             reporter.enter(states.PREPARING)
             try:
+                # First, since AWS stops it after the hook's time in any case.
+                self._mark_prepared(identity)
                 self._install(identity, objects, reporter)
             except Exception as error:  # noqa: BLE001 - every failure belongs in the report
                 self._log.error("".join(traceback.format_exception(error)))
@@ -198,6 +189,14 @@ class Agent:
                 reporter.enter(states.LEAVING, request.stop.reason)
                 reporter.enter(states.LEFT, request.stop.reason)
         return 0
+
+    def _mark_prepared(self, identity: Identity) -> None:
+        mark = self._config.paths.prepared
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        # The boot script's mark is root's, in an image's folder of this user: it is replaced.
+        written = mark.with_suffix(".new")
+        written.write_text(identity.instance_id)
+        written.replace(mark)
 
     def _install(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> None:
         """Install the environment of the run that goes on, if there is one."""
@@ -245,6 +244,7 @@ class Agent:
 
     def _boot(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> Host:
         """Collect the run, the software and the keys."""
+        check_mounted(self._config.mounts, self._config.paths.root)
         secret = secret_id(self._config.workspace, identity.cluster)
         bound = self._wait_run(objects, secret, reporter)
         secrets = ReferencedSecrets.of_run(

@@ -2,17 +2,27 @@
 
 An instance that AWS prepares for the pool is stopped then, and one that joins its group goes into
 service. AWS does the same by itself once the hook's time is over.
+
+``python -m terradask_host.agent.launch_hook`` has AWS stop a host whose program failed for good
+while it was prepared.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Callable
 from typing import Self
 
 from terradask_host.agent.aws import Aws, is_aws_error
+from terradask_host.config import load_config
 from terradask_host.metadata import InstanceMetadata
 
 __all__ = ["LaunchHook"]
+
+#: AWS may hold an instance only some seconds after it runs; one whose launch is complete has none.
+TRIES = 12
 
 
 class LaunchHook:
@@ -47,6 +57,14 @@ class LaunchHook:
         group = metadata.warm_pool()
         return None if group is None else cls(aws, group, instance_id, log=log)
 
+    def complete_soon(self, pause_seconds: float) -> bool:
+        """Complete it within some tries; return whether that succeeded."""
+        for _ in range(TRIES):
+            if self.complete():
+                return True
+            time.sleep(pause_seconds)
+        return False
+
     def complete(self) -> bool:
         """Let AWS go on; return whether it does.
 
@@ -66,3 +84,22 @@ class LaunchHook:
             self._log(f"the launch hook can't be completed: {error}")
             return False
         return True
+
+
+def main() -> int:
+    """Let AWS stop this instance, if it prepares it; return 1 if it can't be asked."""
+    config = load_config(os.environ)
+    metadata = InstanceMetadata(config.metadata_endpoint)
+    if not metadata.is_prepared():
+        return 0
+    hook = LaunchHook.of_instance(
+        metadata,
+        Aws(config.region),
+        metadata.get("meta-data/instance-id") or "",
+        log=lambda line: print(f"terradask-host: {line}", flush=True),
+    )
+    return int(hook is not None and not hook.complete_soon(config.timing.hook_retry_seconds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

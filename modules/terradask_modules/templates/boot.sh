@@ -55,14 +55,15 @@ report() {
   run_id="$(fact tags/instance/terradask:run:id || true)"
   [[ -n "${id}" && -n "${cluster}" ]] || return 1
   python3 -c 'import json, sys, time
-reason, instance_id, role, group, address, run_id = sys.argv[1:]
+state, reason, instance_id, role, group, address, run_id = sys.argv[1:]
 now = time.time()
 at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 with open("/var/log/cloud-init-output.log", errors="replace") as log:
     lines = [line.rstrip("\n") for line in log]
 with open("/run/terradask-boot.json", "w") as report:
     json.dump({"format": 1, "run_id": run_id or None, "instance_id": instance_id, "role": role, "group": group,
-        "state": "failed", "reason": reason, "at": at, "history": [["booting", at], ["failed", at]],
+        "state": state, "reason": reason, "at": at, "history": [["booting", at], [state, at]],
+        "notes": [] if state == "failed" else [[at, group, "unprepared", instance_id + ": " + reason]],
         "private_address": address, "log_tail": lines[-40:]}, report)
 own = "terradask-boot: "
 lines = [line if line.startswith(own) else "cloud-init: " + line for line in lines if line]
@@ -71,7 +72,7 @@ lines = [line[:400] for line in lines[-1000:]] + [own + "ERROR: " + reason]
 first = int(now * 1000) - len(lines)
 with open("/run/terradask-boot-events.json", "w") as events:
     json.dump([{"timestamp": first + n, "message": line} for n, line in enumerate(lines)], events)' \
-    "$1" "${id}" "$(fact tags/instance/terradask:role)" "${group}" "$(fact local-ipv4)" "${run_id}"
+    "$1" "$2" "${id}" "$(fact tags/instance/terradask:role)" "${group}" "$(fact local-ipv4)" "${run_id}"
   aws s3 cp --only-show-errors --region "$(setting region)" /run/terradask-boot.json \
     "s3://$(setting bucket)/clusters/${cluster}/hosts/${id}.json"
   [[ "${run_id}" =~ ^[0-9]{8}T[0-9]{6}Z-[0-9a-f]+$ ]] || run_id=-
@@ -79,6 +80,21 @@ with open("/run/terradask-boot-events.json", "w") as events:
     --log-stream-name "${cluster}/${run_id}/${group}/${id}")
   aws logs create-log-stream "${stream[@]}"
   aws logs put-log-events "${stream[@]}" --log-events file:///run/terradask-boot-events.json >/dev/null
+}
+
+# Lets AWS stop this instance now, by its group's hook, which has the group's name. AWS may notice
+# only some seconds later that the instance runs.
+let_stop() {
+  local group
+  group="$(fact tags/instance/terradask:warm-pool)" || return 1
+  for _ in {1..12}; do
+    if aws autoscaling complete-lifecycle-action --region "$(setting region)" --auto-scaling-group-name "${group}" \
+      --lifecycle-hook-name "${group}" --instance-id "$(fact instance-id)" --lifecycle-action-result CONTINUE; then
+      return 0
+    fi
+    sleep 5
+  done
+  return 1
 }
 
 # A host that can't boot must not stay: it would cost and never join. The third argument has the
@@ -92,9 +108,14 @@ failed() {
   # Without room on the disk, nothing of what follows could be relied on.
   rm -rf "${base}/archives" "${base}/cache"
   say "${reason}"
-  report "${reason}" || say "the reason could not be reported"
-  # AWS would replace one that it prepares, again and again. It stops this one, which tries again then.
-  if prepares; then exit 1; fi
+  local state=failed
+  if prepares; then state=left; fi
+  report "${state}" "${reason}" || say "the reason could not be reported"
+  # AWS would replace one that it prepares, again and again. Stopped, it tries again when it is started.
+  if [[ "${state}" == left ]]; then
+    let_stop || say "AWS stops this host after 30 minutes"
+    exit 1
+  fi
   shutdown --poweroff +1 "terradask: this host could not boot"
   exit 1
 }

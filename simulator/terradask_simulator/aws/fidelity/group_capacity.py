@@ -111,6 +111,7 @@ def _take_into_service(group: Any) -> None:
     if abandoned:
         cause = f"At {now_text()} an instance was abandoned by a lifecycle action."
         end_members(group, abandoned, cause)
+        back_off(group)
 
 
 def _remove_terminated(group: Any) -> None:

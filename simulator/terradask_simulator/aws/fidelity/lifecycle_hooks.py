@@ -2,6 +2,10 @@
 over. Hooks for terminations are refused.
 
 moto keeps hooks, but nothing waits for them, and it has no call that completes an action.
+
+AWS (documented, hook-abandon): An instance whose launching hook ends with ABANDON is terminated and
+replaced; if hooks fail consistently, Auto Scaling limits the rate of launches.
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
 """
 
 from __future__ import annotations

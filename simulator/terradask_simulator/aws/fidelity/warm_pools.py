@@ -269,6 +269,8 @@ def _advance(group: Any, state: Any) -> None:
     elif result == ABANDON:
         cause = f"At {now_text()} an instance was abandoned by a lifecycle action."
         end_warmed(group, [state], cause)
+        if group.warm_pool is not None:
+            back_off(group.warm_pool)
     else:
         kept = getattr(group.warm_pool, "pool_state", _DEFAULT_STATE)
         if kept == _DEFAULT_STATE:
