@@ -231,6 +231,25 @@ def test_names_that_are_refused_say_the_rule(name: str) -> None:
     assert error.value.allowed
 
 
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("my cluster", "my-cluster"),
+        ("ETL_2", "etl-2"),
+        ("3d", "d"),
+        ("a" * 31 + "-b", "a" * 31),
+        ("42", None),
+        ("Ω", None),
+    ],
+)
+def test_a_wrong_name_gets_one_like_it(name: str, like: str | None) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        validate_cluster_name(name)
+    such = "" if like is None else f", such as {like!r}"
+    assert caught.value.advice == f"choose another name{such}"
+    assert like is None or validate_cluster_name(like)
+
+
 def test_zones_belong_to_the_region() -> None:
     with pytest.raises(ValidationError, match="outside of workspace"):
         Settings(network=NetworkSettings(zones=["eu-central-1a"]))

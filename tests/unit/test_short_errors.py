@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tblib import Traceback
 
 from terradask import errors
 from terradask.errors import AwsError, ClusterNotFound, InvalidInput
@@ -73,7 +74,7 @@ def test_a_notebook_shows_the_text_and_the_users_lines(notebook: Kernel) -> None
     assert "----> 1 mine('Etl X')" in shown.error
     assert "----> 3     return Cluster(name)" in shown.error
     assert NAME_ERROR in shown.error
-    assert shown.error.splitlines()[-1] == "  to do: choose another name"
+    assert shown.error.splitlines()[-1] == "  to do: choose another name, such as 'etl-x'"
     assert len(shown.error.splitlines()) <= 18
     assert "terradask/" not in shown.error
     assert "(6 frames of libraries left out; %tb shows all)" in shown.error
@@ -365,6 +366,38 @@ def test_an_error_under_anothers_is_short_too() -> None:
     assert shown.endswith("RuntimeError: mine\n")
     # The traceback itself is whole.
     assert traceback.extract_tb(caught.value.__cause__.__traceback__)[-1].name == "_matching"  # type: ignore[union-attr]
+
+
+def test_a_tasks_error_shows_the_users_lines_on_the_worker() -> None:
+    """A package of the user's, installed on the host alone, is not one of this machine's."""
+    file = "/var/lib/terradask/environment/lib/python3/site-packages/their/own.py"
+    names = {"fail": validate_cluster_name, "__name__": "their.own", "__file__": file}
+    exec(compile("def on_worker():\n    return fail('Etl X')", file, "exec"), names)
+
+    def task(kind: type[BaseException] | None) -> None:
+        try:
+            names["on_worker"]()  # type: ignore[operator]
+        except InvalidInput as error:
+            if kind is None:
+                raise
+            raise kind("mine") from error
+
+    for kind in (None, RuntimeError):
+        with pytest.raises((InvalidInput, RuntimeError)) as caught:
+            task(kind)
+        error = caught.value
+        for each in (error, error.__cause__):
+            if each is not None:
+                # As Dask sends it.
+                each.__traceback__ = Traceback(each.__traceback__).as_traceback()
+        with pytest.raises(type(error)):
+            raise error
+        shown = short(error) or ""
+        assert "in test_a_tasks_error_shows" in shown
+        assert "in task" in shown
+        assert f'File "{file}", line 2, in on_worker' in shown
+        assert NAME_ERROR in shown
+        assert LAST_FRAME not in shown
 
 
 def test_what_terradask_caught_is_left_out_and_what_the_user_caught_is_not(

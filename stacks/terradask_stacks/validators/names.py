@@ -86,11 +86,13 @@ def _matching(
     advice: str = "choose another name",
 ) -> str:
     if not re.fullmatch(pattern, name):
+        like = re.sub(r"[^a-z0-9]+", "-", name.lower()).lstrip("-0123456789")
+        like = like[: most_more + 1].rstrip("-")
         raise InvalidInput(
             f"the {whose}'s name can't be used",
             given=name,
             allowed=f"a lower-case letter, then up to {most_more} lower-case letters, digits and "
             f"hyphens: the name becomes part of {why}",
-            advice=advice,
+            advice=f"{advice}, such as {like!r}" if re.fullmatch(pattern, like) else advice,
         )
     return name
