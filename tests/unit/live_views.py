@@ -45,7 +45,8 @@ LINKS = (
 def report(number: int, state: str, reason: str | None = None) -> HostReport:
     at = "2026-11-24T09:29:18Z"
     name = f"i-{0x5EED << 48 | number * 0x9E3779B1:017x}"
-    return HostReport(name, "worker", "workers-spot", state, reason, at, "r1")
+    host = HostReport(name, "worker", "workers-spot", state, reason, at, "r1")
+    return replace(host, instance_type="m5.xlarge" if number % 5 == 0 else "m6i.xlarge")
 
 
 def status(desired: int, instances: int, *hosts: HostReport) -> DeploymentStatus:

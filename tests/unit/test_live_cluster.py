@@ -252,7 +252,7 @@ def test_planned_hosts_and_their_price_are_shown_before_anything_is_made(
     eventually(lambda: cluster.view().price == Price(planned_hourly_usd=Decimal(3)))
     (group,) = frames.views[-1].groups
     assert (group.desired, group.instances, group.states) == (3, 0, {"planned": 3})
-    assert group.first_type == "m6i.xlarge and 1 more"
+    assert group.hardware == "m6i.xlarge or m5.xlarge"
 
 
 def test_notes_are_printed_once_above_a_terminals_view() -> None:

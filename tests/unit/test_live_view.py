@@ -17,7 +17,7 @@ from terradask._observe.build_live_view import JoinedWorker, live_view
 from terradask._observe.live_drawing import Drawing, Steady
 from terradask._observe.live_frame import Strip, frame_of, price_text, usd
 from terradask._observe.live_page import heights_of, page_of
-from terradask._observe.live_view import LiveView, Price, Use
+from terradask._observe.live_view import GroupRow, LiveView, Price, Use
 from terradask_host.documents import Ended
 
 from ..golden import check_golden
@@ -27,6 +27,7 @@ from .live_views import (
     NO_CAPACITY,
     NO_WHEEL,
     NOW,
+    PLANNED,
     POOLS,
     RUN,
     VIEWS,
@@ -208,12 +209,11 @@ def test_all_hosts_are_on_a_whole_page_and_fold_after_ten() -> None:
 def test_a_cluster_that_grows_shows_what_is_waited_for() -> None:
     frame = frame_of(VIEWS["twenty"])
     assert frame.now == (
-        "tasks: 56 on workers, 1,291 queued, 2 erred, 12,804 done so far · waiting: "
-        "workers-spot: 2 requested, 1 booting, 1 installing, 1 starting"
+        "tasks: 56 on workers, 1,291 queued, 2 erred, 12,804 done so far · waiting for 5 hosts"
     )
     spot = frame.groups[1]
     assert (spot.name, spot.count) == ("workers-spot", "18 of 20")
-    assert spot.hardware == "spot m6i.xlarge and 1 more"
+    assert spot.hardware == "spot 15 m6i.xlarge, 3 m5.xlarge"
     states = "14 running, 1 starting, 1 installing, 1 booting, 2 requested, 1 failed"
     assert spot.strip.text == states
     hosts = [(host.cells[0] != "", host.cells[2]) for host in frame.hosts]
@@ -224,6 +224,29 @@ def test_a_cluster_that_grows_shows_what_is_waited_for() -> None:
     ]
     assert frame.hosts[0].cells[-1] == NO_WHEEL
     assert frame.problems == (NO_CAPACITY,)
+
+
+def test_hardware_is_what_has_been_launched_or_what_may_be() -> None:
+    assert frame_of(MAKING).groups[1].hardware == "spot m6i.xlarge or m5.xlarge"
+
+    def row(types: str, **launched: int) -> str:
+        return GroupRow("workers", 1, 1, "spot", tuple(types), {}, launched=launched).hardware
+
+    assert row("a") == "a"
+    assert row("abcd") == "a or 3 others"
+    assert row("abcd", b=7) == "b"
+    assert row("abcdef", a=1, b=7, c=7, d=2, e=1) == "7 b, 7 c, 2 d, 2 of other types"
+
+
+def test_prepared_hosts_are_not_waited_for() -> None:
+    view = LiveView("etl", "running", groups=(replace(PLANNED[1], states={"prepared": 2}),))
+    assert frame_of(view).now == "nothing is waited for"
+    states = {"booting": 1, "requested": 1, "running": 3, "leaving": 2, "failed": 1, "preparing": 1}
+    view = replace(view, groups=(replace(PLANNED[1], states=states),))
+    assert frame_of(view).now == "waiting for 2 hosts"
+    assert (
+        frame_of(replace(view, waits=("no capacity",))).now == "waiting for 2 hosts · no capacity"
+    )
 
 
 def test_a_reason_is_whole_and_takes_no_column_of_others() -> None:

@@ -270,7 +270,12 @@ def priced_instances(aws: Aws, *, workspace: str, cluster: str) -> list[PricedIn
     quotes = _quotes(aws, [_parts(aws, each) for each in machines])
     ahead = datetime.timedelta(seconds=aws.clock_ahead_seconds)
     return [
-        PricedInstance(each.id, each.launched_at + ahead, hourly_usd([_parts(aws, each)], quotes))
+        PricedInstance(
+            each.id,
+            each.launched_at + ahead,
+            hourly_usd([_parts(aws, each)], quotes),
+            each.host.instance_type,
+        )
         for each in machines
     ]
 

@@ -69,12 +69,15 @@ def attached_view(
     now: datetime,
     price: Price,
     use: Use | None,
+    types: Mapping[str, str],
 ) -> LiveView:
-    """Return an attached cluster's view; `since` maps hosts to the time of their first worker."""
+    """Return an attached cluster's view; `since` maps hosts to the time of their first worker,
+    `types` to their instance types.
+    """
     deployment, run = attached.deployment, attached.connection.attachment.run
     short, pools = attached.pool.shortfall, deployment.descriptor.pools
     return live_view(
-        _status(attached, joined, since),
+        _status(attached, joined, since, types),
         pools,
         now=now,
         run=run,
@@ -98,7 +101,7 @@ def _links(attached: Attached) -> Iterator[tuple[str, str]]:
 
 
 def _status(
-    attached: Attached, joined: JoinedWorkers, since: Mapping[str, str]
+    attached: Attached, joined: JoinedWorkers, since: Mapping[str, str], types: Mapping[str, str]
 ) -> DeploymentStatus:
     attachment, groups = attached.connection.attachment, attached.pool.described
     run_id, scheduler = attachment.run.run_id, attachment.scheduler
@@ -116,6 +119,10 @@ def _status(
             for each in attached.waiter.reports
             if each.role == "worker" and each.instance_id not in hosts
         ),
+    ]
+    reports = [
+        replace(each, instance_type=each.instance_type or types.get(each.instance_id))
+        for each in reports
     ]
     status = attached.deployment.status_with(groups, attachment.run, scheduler, reports)
     return replace(status, state="running", adapting=attached.policies.known or {})

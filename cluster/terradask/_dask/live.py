@@ -321,6 +321,7 @@ class LiveCluster:
                 now=now,
                 price=self._price_now(now, self._attached.provisioned.origin != "attached"),
                 use=self._use_now(),
+                types=self._spent.types,
             )
             return replace(view, state=self._state_of(view))
         price = self._price_now(now, is_whole=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +15,8 @@ from terradask._observe.status import OVER, DeploymentStatus, hosts_by_state, sc
 from terradask_host.documents import HostReport, Run
 from terradask_host.rules.lifetime import ends_at
 from terradask_host.scaling_policy import ScalingPolicy
-from terradask_host.words import count_hosts
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_stacks.hardware.quantities import GIB
-
-#: Words of hosts that a group waits for.
-_WAITS = frozenset({"requested", "booting", "installing", "waiting", "starting", "stopping"})
 
 #: Order of hosts: the most important states first.
 _ORDER = ("failed", "leaving", "booting", "environment", "waiting", "starting", "launched")
@@ -68,7 +65,7 @@ def live_view(
         status.state,
         tuple(_facts(status, pools, run=run, workers=workers)),
         groups,
-        (*waits, *_waits(groups)),
+        tuple(waits),
         tuple(hosts),
         problems=status.problems,
         seconds=None if status.started_at is None else _seconds(status.started_at, now),
@@ -84,6 +81,7 @@ def live_view(
 def _group(name: str, status: DeploymentStatus, pool: Pool, hosts: Sequence[HostRow]) -> GroupRow:
     numbers = status.groups[name]
     own = [host for host in hosts if host.group == name and host.threads is not None]
+    reports = [host for host in status.hosts if host.group == name]
     used = [host for host in own if host.busy_threads is not None]
     return GroupRow(
         name,
@@ -91,11 +89,14 @@ def _group(name: str, status: DeploymentStatus, pool: Pool, hosts: Sequence[Host
         numbers["instances"],
         pool.market,
         pool.instance_types,
-        hosts_by_state({name: numbers}, [h for h in status.hosts if h.group == name]),
+        hosts_by_state({name: numbers}, reports),
         threads=sum(host.threads or 0 for host in own) if own else None,
         busy_threads=sum(host.busy_threads or 0 for host in used) if used else None,
         used_bytes=sum(host.used_bytes or 0 for host in used) if used else None,
         memory_bytes=sum(host.memory_bytes or 0 for host in own) if own else None,
+        launched=Counter(
+            host.instance_type for host in reports if host.instance_type and host.state not in OVER
+        ),
     )
 
 
@@ -162,18 +163,6 @@ def _dask(workers: Sequence[JoinedWorker]) -> str:
 
 def _memory(workers: Iterable[JoinedWorker]) -> int:
     return sum(each.memory_bytes for each in workers)
-
-
-def _waits(groups: Sequence[GroupRow]) -> tuple[str, ...]:
-    doing = {
-        group.name: [
-            f"{number:,} {word}"
-            for word, number in count_hosts(group.states).items()
-            if word in _WAITS
-        ]
-        for group in groups
-    }
-    return tuple(f"{name}: {', '.join(parts)}" for name, parts in doing.items() if parts)
 
 
 def _place(host: HostReport) -> tuple[int, bool, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
+from terradask._common.naming import counted
 from terradask._common.text_table import duration
 from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use
 from terradask._observe.making import CUT_SHORT, Step, share_of
@@ -67,6 +68,8 @@ _TASKS = {
 }
 #: States of hosts without a report.
 _SILENT = ("launched", "requested", "planned")
+#: Hosts of these kinds and states aren't waited for.
+_SETTLED = frozenset({"running", "leaving", "failed", "prepared", "preparing"})
 #: A table of hosts folds after so many.
 FOLD = 10
 
@@ -293,12 +296,17 @@ def _step(step: Step) -> StepLine:
 
 def _now(view: LiveView) -> str:
     step = None if view.step is None else view.step.removeprefix(f"{view.name}: ")
-    now = step or ("" if view.steps else _tasks(view.use))
-    waits = "; ".join(view.waits)
-    if not (now or waits):
-        return "nothing is waited for" if view.groups and not view.steps else ""
-    # A step has a verb of its own.
-    return " · ".join(filter(None, [now, waits if step or not waits else f"waiting: {waits}"]))
+    coming = sum(
+        number
+        for group in view.groups
+        for state, number in group.states.items()
+        if not {_kind(state), state} & _SETTLED
+    )
+    waits = [f"waiting for {counted(coming, 'host')}"] if coming and not view.steps else []
+    parts = [step or ("" if view.steps else _tasks(view.use)), *waits, *view.waits]
+    if any(parts) or view.steps or not view.groups:
+        return " · ".join(filter(None, parts))
+    return "nothing is waited for"
 
 
 def _tasks(use: Use | None) -> str:
@@ -334,7 +342,7 @@ def _group(group: GroupRow) -> GroupLine:
     return GroupLine(
         _line(group.name),
         f"{group.instances:,} of {group.desired:,}",
-        _line(f"{group.market} {group.first_type}"),
+        _line(f"{group.market} {group.hardware}"),
         Strip(counts, legend),
         _meters(group),
     )

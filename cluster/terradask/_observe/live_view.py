@@ -10,6 +10,9 @@ from decimal import Decimal
 from terradask._observe.making import Step
 from terradask._observe.verdict import Verdict
 
+#: So many instance types of a group's hosts are named.
+_TYPES = 3
+
 
 @dataclass(frozen=True)
 class GroupRow:
@@ -28,11 +31,25 @@ class GroupRow:
     used_bytes: float | None = None
     memory_bytes: int | None = None
 
+    #: Instance type -> number of its hosts, as far as it is known.
+    launched: Mapping[str, int] = field(default_factory=dict)
+
     @property
-    def first_type(self) -> str:
-        """The first instance type, and the number of others."""
-        more = len(self.types) - 1
-        return self.types[0] + (f" and {more} more" if more > 0 else "")
+    def hardware(self) -> str:
+        """The instance types of its hosts, the most frequent first; without hosts, the type that
+        comes first and the number of others.
+        """
+        if self.launched:
+            ordered = sorted(self.launched.items(), key=lambda each: (-each[1], each[0]))
+            if len(ordered) == 1:
+                return ordered[0][0]
+            shown = ", ".join(f"{number:,} {name}" for name, number in ordered[:_TYPES])
+            more = sum(number for _, number in ordered[_TYPES:])
+            return shown + (f", {more:,} of other types" if more else "")
+        others = len(self.types) - 1
+        if not others:
+            return self.types[0]
+        return f"{self.types[0]} or {f'{others} others' if others > 1 else self.types[1]}"
 
 
 @dataclass(frozen=True)
@@ -115,10 +132,11 @@ class LiveView:
         Label and value, such as ``("zone", "us-east-1a")``.
     groups
         Its Auto Scaling groups, each with ``name``, ``desired``, ``instances``, ``market``,
-        ``types`` and ``states`` (state of a host -> number of hosts), and what its workers use.
+        ``types``, ``states`` (state of a host -> number of hosts), ``launched`` (instance type
+        -> number of hosts), and what its workers use.
         Before the launch they are as planned.
     waits
-        Reasons for waiting, a sentence each.
+        Reasons for waiting longer, a sentence each.
     hosts
         Hosts, failed ones first, running ones last. Each has ``instance_id``, ``group``, ``state``,
         ``seconds``, ``reason``, ``threads`` and ``memory_bytes``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -14,11 +14,12 @@ _HOUR = Decimal(3600)
 
 @dataclass(frozen=True)
 class PricedInstance:
-    """An instance, its launch by this machine's clock, and its price; None if unknown."""
+    """An instance, its launch by this machine's clock, its price and its type; None if unknown."""
 
     instance_id: str
     launched_at: datetime.datetime
     hourly_usd: Decimal | None
+    instance_type: str | None = None
 
 
 def together(instances: Iterable[PricedInstance] | None) -> Decimal | None:
@@ -48,6 +49,12 @@ class SpentSoFar:
         self.hourly_usd = together(found)
         self._present = frozenset(each.instance_id for each in found)
         self._seen.update({each.instance_id: (each, now) for each in found})
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Instance id -> instance type, of all that are known."""
+        seen = (each for each, _ in self._seen.values())
+        return {each.instance_id: each.instance_type for each in seen if each.instance_type}
 
     def usd(self, now: datetime.datetime) -> Decimal | None:
         """Return the cost until now; None before an observation, or if a price is unknown."""
