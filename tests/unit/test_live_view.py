@@ -244,6 +244,8 @@ def test_prepared_hosts_are_not_waited_for() -> None:
     states = {"booting": 1, "requested": 1, "running": 3, "leaving": 2, "failed": 1, "preparing": 1}
     view = replace(view, groups=(replace(PLANNED[1], states=states),))
     assert frame_of(view).now == "waiting for 2 hosts"
+    assert frame_of(replace(view, steps=MAKING.steps)).now == "waiting for 2 hosts"
+    assert frame_of(replace(view, state="failed", steps=VIEWS["failed"].steps)).now == ""
     assert (
         frame_of(replace(view, waits=("no capacity",))).now == "waiting for 2 hosts · no capacity"
     )

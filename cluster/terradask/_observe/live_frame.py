@@ -302,7 +302,9 @@ def _now(view: LiveView) -> str:
         for state, number in group.states.items()
         if not {_kind(state), state} & _SETTLED
     )
-    waits = [f"waiting for {counted(coming, 'host')}"] if coming and not view.steps else []
+    # A step has its own words.
+    is_waited_for = coming and not step and view.state not in CUT_SHORT
+    waits = [f"waiting for {counted(coming, 'host')}"] if is_waited_for else []
     parts = [step or ("" if view.steps else _tasks(view.use)), *waits, *view.waits]
     if any(parts) or view.steps or not view.groups:
         return " · ".join(filter(None, parts))

@@ -26,7 +26,8 @@ _BESIDE = 60
 #: Groups and hosts whose height is reserved, and the letters of lines that come later.
 _GROUPS, _HOSTS = 2, 2
 _STEPS, _NOW, _ENDS, _FACTS = (68, 85), 65, 85, 165
-#: Letters that bars and gaps take.
+#: Pixels of a letter, and letters that bars and gaps take.
+_LETTER = 7
 _STEP, _BAR, _METER = 4, 32, 20
 
 #: Columns of hosts that keep their place while they are empty.
@@ -129,7 +130,11 @@ def _height(
         head += sum(_METER + len(meter.text) for meter in group.meters) or 2 * _METER
         if not image.rows:
             return _GAP + lines(head + states) * _LINE
-        return _GAP + lines(head, states) * _LINE + image.rows * image.pixels + _MARGIN
+        beside = image.columns * image.pixels // _LETTER + states
+        pixels = image.rows * image.pixels + _MARGIN
+        is_beside = image.rows == 1 and beside <= columns
+        strip = _LINE if is_beside else pixels + lines(states) * _LINE
+        return _GAP + lines(head) * _LINE + strip
 
     title = f"{frame.name} {frame.state} for {frame.age}   {frame.price}"
     links = sum(len(label) + 3 for label, _ in frame.links) or 30
