@@ -31,7 +31,7 @@ class GroupRow:
     used_bytes: float | None = None
     memory_bytes: int | None = None
 
-    #: Instance type -> number of its hosts, as far as it is known.
+    #: Instance type -> number of its hosts, of those whose type is known.
     launched: Mapping[str, int] = field(default_factory=dict)
 
     @property
