@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from platformdirs import user_data_path
 from pydantic import ValidationError
 
 from terradask_modules.tracebacks import DEBUG_VARIABLE
@@ -26,6 +25,7 @@ from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings import OUTSIDE_OF_FILE, Settings
+from terradask_stacks.user_folders import data_folder
 
 __all__ = ["FILE_NAME", "Finding", "LoadedSettings", "SettingsError", "find_file", "load_settings"]
 
@@ -118,7 +118,7 @@ def load_settings(
         above_declared=True,
     )
     settings = _validated(layers)
-    root = found.parent if found is not None else user_folder()
+    root = found.parent if found is not None else data_folder()
     given = environ.get(STATE_DIR_VARIABLE)
     state_dir = Path(given).expanduser().absolute() if given else root / ".terradask"
     out_dir = (state_dir if given else root) / "cdktf.out"
@@ -277,8 +277,3 @@ def _broken(path: Path, how: str, error: Exception) -> SettingsError:
     return SettingsError.of(
         where=str(path), problem=f"the file {how}: {error}", advice="correct the file"
     )
-
-
-def user_folder() -> Path:
-    """Return the user's data folder for terradask."""
-    return Path(user_data_path("terradask", appauthor=False))

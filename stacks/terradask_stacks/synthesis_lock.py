@@ -13,7 +13,7 @@ from terradask_modules.frameworks import CDKTF
 SYNTHESIS_LOCK = Path(__file__).with_name("synthesis.lock")
 
 #: Packages beside the framework that own code imports there.
-OF_OWN_CODE = ("jinja2", "packaging", "platformdirs", "pydantic")
+OF_OWN_CODE = ("jinja2", "packaging", "pydantic")
 
 _PINNED = re.compile(r"^([a-z0-9-]+)==([^\s;]+)", re.MULTILINE)
 

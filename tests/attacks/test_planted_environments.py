@@ -40,7 +40,7 @@ def test_what_a_colleague_proves_of_a_run_reaches_no_private_cluster(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     key = "environments/open/planted.tar"
     with contextlib.ExitStack() as clients:
         colleague = Account(sim, sim.environ_of("colleague", *policies["user"]), clients)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import boto3
 import dask
-import platformdirs
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -23,6 +22,7 @@ from terradask._plans.render_terminal import to_text
 from terradask.errors import AccessDenied, ClusterPrivate
 from terradask.policy import secrets_in_state
 from terradask_host.rules.instance_proof import audience_of
+from terradask_stacks.user_folders import cache_folder, data_folder
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async
 from .planted_secrets import (
@@ -379,11 +379,7 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     before = keys_in_memory(sim)
     # Hosts' memory is elsewhere than their disks.
     run = [(host.log_path.parent / "root/run").resolve() for host in sim.hosts()]
-    own = [
-        Path(platformdirs.user_cache_dir("terradask")),
-        Path(platformdirs.user_data_dir("terradask")),
-    ]
-    folders = (sim.state_dir, print_logs(temporary), *run, *own)
+    folders = (sim.state_dir, print_logs(temporary), *run, cache_folder(), data_folder())
     value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
         "SecretString"
     ]

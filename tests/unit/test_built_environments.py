@@ -167,7 +167,7 @@ def test_no_document_and_a_broken_one_teach_nothing(
 def test_a_run_that_another_client_started_teaches_nothing(
     objects: Objects, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path, raising=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     aws = SimpleNamespace(client=_client, region="eu-west-1")
     deployment = Deployment(cast(Any, aws), "b", "etl")
     deployment._record.objects = cast(Any, objects)

@@ -18,6 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import terradask
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.functions.hardware import OWN, SHORT_NAMES, FunctionArguments
+from terradask.errors import SetupError
 
 from .public_surface import docs_page
 from .settings_files import write
@@ -111,6 +112,13 @@ def test_ipython_completes_names_and_values(
         with provisionalcompleter():
             found = shell.Completer.completions(text, len(text))
             assert sorted(each.text for each in found) == expected, text
+
+
+def test_an_older_ipython_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("IPython.core.completer.SimpleCompletion")
+    with pytest.raises(SetupError, match="IPython can't complete") as refused:
+        terradask.load_ipython_extension(InteractiveShell())
+    assert refused.value.allowed == "8.6 or newer"
 
 
 @pytest.mark.life

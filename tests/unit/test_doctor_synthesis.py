@@ -47,7 +47,7 @@ def test_a_given_python_is_asked(tmp_path: Path) -> None:
 def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """CDKTF isn't here; return the Python of the environment that would be made."""
     monkeypatch.setattr(framework_environment, "installed_framework", lambda: None)
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return FrameworkEnvironment(os.environ).python
 
 

@@ -53,7 +53,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     lock.write_text(_wheel(tmp_path / "wheels"))
     monkeypatch.setattr(framework_environment, "SYNTHESIS_LOCK", lock)
     monkeypatch.setattr(framework_environment, "installed_framework", lambda: None)
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),

@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, typed: str) -> Any:
 def test_in_a_terminal_enter_takes_what_is_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     found = asked(monkeypatch, "\n\n\n\n")
     assert found.exit_code == 0, found.output
-    assert "AWS region [eu-west-1]" in found.stderr
+    assert "AWS region [eu-west-1]" in found.output
     assert len(Path("terradask.toml").read_text().splitlines()) <= 10
     given = settings()
     assert (given.workspace.name, given.workspace.region) == ("default", "eu-west-1")
@@ -78,10 +78,10 @@ def test_a_wrong_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = "A_B\nresearch\nus-east-2\nhome\nme\n198.51.100.7\nBucket_\nmy-states\n"
     found = asked(monkeypatch, typed)
     assert found.exit_code == 0, found.output
-    assert "workspace.name can't be this" in found.stderr
-    assert "'home/32' is not a CIDR block" in found.stderr
-    assert "Your own address can't be found" in found.stderr
-    assert found.stderr.count("state's bucket") == 0
+    assert "workspace.name can't be this" in found.output
+    assert "'home/32' is not a CIDR block" in found.output
+    assert "Your own address can't be found" in found.output
+    assert found.output.count("state's bucket") == 0
     given = settings()
     assert (given.workspace.name, given.workspace.region) == ("research", "us-east-2")
     assert [rule.cidr for rule in given.network.ingress] == ["198.51.100.7/32"]
@@ -89,13 +89,14 @@ def test_a_wrong_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interruption_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # The end of the input, as Ctrl-D; click makes the same of Ctrl-C.
-    found = asked(monkeypatch, "research\n")
-    assert found.exit_code != 0
-    assert list(tmp_path.iterdir()) == []
-
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
+
+    # While the third question is answered.
+    with monkeypatch.context() as patched:
+        patched.setattr("terradask.cli._init._own_block", stop)
+        assert asked(patched, "research\n\nme\n").exit_code != 0
+    assert list(tmp_path.iterdir()) == []
 
     monkeypatch.setattr("pathlib.Path.chmod", stop)
     assert run("--yes").exit_code != 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask_stacks.files import write_whole
+from terradask_stacks.user_folders import cache_folder
 
 
 class DiskCache:
@@ -37,9 +38,7 @@ class DiskCache:
 
     def _file(self, names: tuple[str, ...]) -> Path:
         if self._folder is None:
-            from platformdirs import user_cache_path
-
-            self._folder = user_cache_path("terradask") / self._name
+            self._folder = cache_folder() / self._name
         *folders, last = map(_safe, names)
         return self._folder.joinpath(*folders, f"{last}.json")
 

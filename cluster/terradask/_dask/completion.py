@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -11,7 +13,7 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.functions.hardware import ARGUMENTS
 from terradask._workspace.context import SettingsSource
 from terradask._workspace.offers import offers
-from terradask.errors import TerradaskError
+from terradask.errors import SetupError, TerradaskError
 
 #: The beginning of a text as an argument: its name, or the call whose first argument it is.
 _TEXT = re.compile(
@@ -30,8 +32,21 @@ def load_ipython_extension(shell: Any) -> None:
     ----------
     shell
         IPython's shell.
+
+    Raises
+    ------
+    SetupError
+        IPython is older than 8.6.
     """
-    from IPython.core.completer import SimpleCompletion, SimpleMatcherResult, context_matcher
+    try:
+        from IPython.core.completer import SimpleCompletion, SimpleMatcherResult, context_matcher
+    except ImportError as error:
+        raise SetupError(
+            "this IPython can't complete terradask's names",
+            given=f"IPython {importlib.metadata.version('ipython')}",
+            allowed="8.6 or newer",
+            advice=f"{sys.executable} -m pip install --upgrade ipython",
+        ) from error
 
     def matcher(context: Any) -> Any:
         fragment, names = _completed(context.text_until_cursor)

@@ -22,6 +22,7 @@ from terradask._common.checksum import sha256_of_file
 from terradask._software.hosts import HOST_GLIBC, MACHINES
 from terradask._software.installers import download_archives
 from terradask.errors import AccessDenied, BaselineError
+from terradask_stacks.user_folders import cache_folder
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -115,9 +116,7 @@ def check_host_packages(aws: Aws, baseline: Baseline, architecture: str) -> None
 
 def packages_cache() -> Path:
     """Return the folder of downloads for hosts."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("terradask") / "host-packages"
+    return cache_folder() / "host-packages"
 
 
 def download(lock: BootLock, folder: Path, architecture: str) -> None:

@@ -21,6 +21,7 @@ from packaging.version import Version
 
 from terradask.errors import SetupError
 from terradask_modules.programs import environ_for_programs, find_program
+from terradask_stacks.user_folders import cache_folder
 
 #: pip where the environment has none.
 _PIP = "pip>=24"
@@ -108,11 +109,9 @@ def _cached_uv(environ: Mapping[str, str], missing: str) -> Path:
     """Return uv in the user's cache, downloaded if necessary: the version that hosts have.
     `missing` is what is wrong with an installed one.
     """
-    from platformdirs import user_cache_path
-
     version, lines = _locked_uv()
     name = "uv.exe" if sys.platform == "win32" else "uv"
-    path = user_cache_path("terradask") / "uv" / version / name
+    path = cache_folder() / "uv" / version / name
     if path.exists():
         return path
     if not _has_pip():

@@ -30,6 +30,7 @@ from terradask_stacks.bare_stack import bare_stack
 from terradask_stacks.host_scripts import read_host_scripts
 from terradask_stacks.lock import LockFile, NetworkLock, read_lock
 from terradask_stacks.synthesis import OtherPython, synthesize, write_stack
+from terradask_stacks.user_folders import cache_folder
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -205,6 +206,4 @@ def _keep_states_out_of_git(loaded: LoadedSettings) -> None:
 
 
 def _cache_dir() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("terradask")) / "synthesis"
+    return cache_folder() / "synthesis"

@@ -30,6 +30,7 @@ from terradask_stacks.loading import SYNTHESIS_PYTHON_VARIABLE
 from terradask_stacks.rendering import OtherProcess
 from terradask_stacks.synthesis import OtherPython
 from terradask_stacks.synthesis_lock import SYNTHESIS_LOCK, locked_versions
+from terradask_stacks.user_folders import cache_folder
 
 Kind = Literal["here", "given", "made", "not made"]
 
@@ -121,9 +122,7 @@ class FrameworkEnvironment:
 
     @cached_property
     def _root(self) -> Path:
-        from platformdirs import user_cache_path
-
-        return user_cache_path("terradask") / "synthesis-environments"
+        return cache_folder() / "synthesis-environments"
 
     @cached_property
     def _folder(self) -> Path:

@@ -12,14 +12,14 @@ from terradask._terraform.folder_contents import LOCK_FILE
 from terradask._terraform.program import OPENTOFU, TERRAFORM, Program
 from terradask.errors import SetupError
 from terradask_stacks import synthesis
-from terradask_stacks.loading import user_folder
+from terradask_stacks.user_folders import data_folder
 
 
 def own_provider_lock() -> Path | None:
     """Return the user's own lock file of the provider. A repository's isn't used: its checksums
     could make Terraform run a provider that lies in the repository.
     """
-    own = user_folder() / LOCK_FILE
+    own = data_folder() / LOCK_FILE
     return own if own.is_file() else None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
 from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION
 from terradask_stacks.files import foreign_owner, write_whole
+from terradask_stacks.user_folders import cache_folder
 
 #: Terraform's variable for its configuration file.
 CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
@@ -176,9 +177,7 @@ def _children(folder: Path, device: int) -> list[Path]:
 
 def own_cli_config(program: Program = TERRAFORM) -> Path:
     """Return the path of the configuration that terradask writes for a program."""
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("terradask")) / f"{program.command}.rc"
+    return cache_folder() / f"{program.command}.rc"
 
 
 def write_cli_config(

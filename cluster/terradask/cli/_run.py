@@ -17,9 +17,6 @@ from terradask.cli._app import command
 from terradask.cli._invocation import Invocation
 from terradask.cli._output import message, styled
 
-#: Libraries whose errors contain AWS's answer.
-_AWS_LIBRARIES = ("botocore", "boto3")
-
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -76,7 +73,7 @@ def _failed(invocation: Invocation, error: Exception) -> int:
     problem = f"{type(error).__name__}: {error}"
     advice = (
         "an error of AWS: correct its cause, or try again later; --debug shows the call"
-        if type(error).__module__.partition(".")[0] in _AWS_LIBRARIES
+        if type(error).__module__.partition(".")[0] == "botocore"  # with AWS's answer
         else "this is a bug in terradask: run the command with --debug and report its output"
     )
     _report(

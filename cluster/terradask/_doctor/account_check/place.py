@@ -16,14 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_state_path
-
 from terradask._common.clock import utc_text
 from terradask._common.processes import process_started
 from terradask_modules.names import resource_name
 from terradask_stacks.files import write_whole
 from terradask_stacks.loading import FILE_NAME, STATE_DIR_VARIABLE
 from terradask_stacks.settings import Settings
+from terradask_stacks.user_folders import state_folder
 
 NAME = re.compile(r"smoke-[0-9a-f]{4}")
 #: Tag on every resource: latest end of the check, in UTC.
@@ -132,7 +131,7 @@ def base_folder() -> Path:
     given = os.environ.get(STATE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser().absolute() / "live-checks"
-    return user_state_path("terradask") / "live-checks"
+    return state_folder() / "live-checks"
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from terradask._software.refused import file_refused, without_aws_secrets
 from terradask._software.uv import without_users
 from terradask.errors import SetupError, SoftwareNotResolved, SoftwareUnusable
 from terradask_host.conda_lines import is_conda_line
+from terradask_stacks.user_folders import cache_folder
 
 if TYPE_CHECKING:
     from rattler import MatchSpec
@@ -228,9 +229,7 @@ def _name(match: MatchSpec) -> str:
 
 
 def _cache() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("terradask") / "conda-channels"
+    return cache_folder() / "conda-channels"
 
 
 def _hidden(text: str) -> str:
