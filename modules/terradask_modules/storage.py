@@ -59,8 +59,7 @@ class Storage(Construct):
             bucket=where.bucket,
             force_destroy=True,
             tags=self._tags,
-            # The resource for this, aws_s3_bucket_lifecycle_configuration, waits for 50 seconds
-            # after each change.
+            # Deprecated; aws_s3_bucket_lifecycle_configuration waits for 55 s after each change.
             lifecycle_rule=[
                 {
                     "id": "old-versions",

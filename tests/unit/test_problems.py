@@ -250,11 +250,12 @@ def test_a_group_that_was_given_up_is_said_with_the_last_hosts_reason_until_host
 
 
 def test_a_shortfall_is_said_in_a_line_with_its_reason_and_what_helps() -> None:
-    short = LaunchProblem("InsufficientInstanceCapacity", "We currently do not have sufficient")
+    short = LaunchProblem("InsufficientInstanceCapacity", "We currently do not have enough.")
     found = groups(workers=dataclasses.replace(groups()["workers"], desired=5))
     (problem,) = told(found, workers=short)
     assert "\n" not in problem
     assert problem.startswith("AWS launches 2 of 6 workers, and no more now: workers: m6i.xlarge")
+    assert "do not have enough. To do: " in problem
     assert "InsufficientInstanceCapacity: We currently" in problem
     assert "To do: allow more instance types" in problem
 

@@ -72,6 +72,7 @@ def test_a_lock_is_read_from_its_object_and_from_what_terraform_prints():
     assert lock == _lock()
     assert lock.seconds == NOW + 2.5
     assert lock.describe() == f"locked by {MINE} since 2027-01-15T08:00:02Z (apply)"
+    assert lock.describe("08:00") == f"locked by {MINE} since 08:00 (apply)"
     assert LockInfo.from_text(
         "  ID:  one\n  Created:   2027-01-15 08:00:02.123456789 +0000 UTC\n"
     ).seconds == pytest.approx(NOW + 2.123456)

@@ -76,14 +76,12 @@ show(report())
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_terminal_of_eighty_columns(no_color: str) -> None:
-    """Through a pseudo-terminal, as a person has it."""
+def in_a_terminal(script: str, no_color: str = "") -> str:
+    """Return what a script prints to a terminal of 80 columns."""
     master, slave = pty.openpty()
     environ = {**os.environ, "NO_COLOR": no_color, "COLUMNS": "80", "TERM": "xterm-256color"}
     with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stdout=slave, stderr=slave, env=environ
+        [sys.executable, "-c", script], stdout=slave, stderr=slave, env=environ
     ) as process:
         os.close(slave)
         shown = b""
@@ -98,7 +96,14 @@ def test_a_terminal_of_eighty_columns(no_color: str) -> None:
             shown += part
     os.close(master)
     assert process.returncode == 0, shown.decode()
-    text = shown.decode().replace("\r\n", "\n")
+    return shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal_of_eighty_columns(no_color: str) -> None:
+    """Through a pseudo-terminal, as a person has it."""
+    text = in_a_terminal(SCRIPT, no_color).replace("\r\n", "\n")
     coloured = re.search(r"\x1b\[[0-9;]*3[0-7]m", text) is not None
     assert coloured != bool(no_color)
     if no_color:
@@ -107,3 +112,31 @@ def test_a_terminal_of_eighty_columns(no_color: str) -> None:
         assert max(map(len, text.splitlines())) <= 80
         assert "too narrow for OWNER" in text
         assert "needs review" in text.rstrip().splitlines()[-1]
+
+
+WAITS = """
+import time
+from terradask.cli import _output
+_output._WAITING_SECONDS = 0.05
+with _output.waiting("reading the clusters"):
+    time.sleep(0.4)
+    _output.message("a message")
+    time.sleep(0.2)
+_output._WAITING_SECONDS = 60
+with _output.waiting("so quick"):
+    _output.result("a result")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_a_terminal_shows_what_is_waited_for_until_something_is_printed() -> None:
+    shown = in_a_terminal(WAITS)
+    line = "reading the clusters ... 0 s"
+    assert shown.count("reading") == 1
+    assert f"\r{line}\r{' ' * len(line)}\ra message" in shown
+    assert "so quick" not in shown
+    assert shown.endswith("a result\r\n")
+    alone = subprocess.run(
+        [sys.executable, "-c", WAITS], check=True, capture_output=True, text=True
+    )
+    assert (alone.stdout, alone.stderr) == ("a result\n", "a message\n")

@@ -4,6 +4,7 @@ that aren't applied, another version; and what a run has cost.
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from terradask._common.text_table import shortened
 from terradask._network.unapplied import unapplied_settings, version_gap
 from terradask._observe.run_costs.totals import costs_of
 from terradask._observe.run_costs.updates import find_account
-from terradask._observe.verdict import Problem
+from terradask._observe.verdict import Problem, clock
 from terradask._workspace.states import StackStates
 from terradask.errors import TerradaskError
 from terradask_stacks.version import terradask_version
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from terradask._clusters.overview import ClusterOverview
+    from terradask._terraform.state.lock import LockInfo
     from terradask._workspace.context import WorkspaceContext
 
 logger = logging.getLogger("terradask")
@@ -77,7 +79,15 @@ def _lock(context: WorkspaceContext, cluster: str) -> tuple[Problem, ...]:
         f"its state is {lock.describe()}: an apply or destroy waits for that command; if it was "
         f"killed: {command}"
     )
-    return (Problem("lock", f"state {lock.describe()}", text, command),)
+    return (Problem("lock", f"state {_brief(lock)}", text, command),)
+
+
+def _brief(lock: LockInfo) -> str:
+    """Return the lock in the words of a verdict, whose times are short."""
+    if lock.seconds is None:
+        return lock.describe()
+    at = datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
+    return lock.describe(clock(at, datetime.datetime.now(datetime.UTC)))
 
 
 def _network_problems(context: WorkspaceContext) -> tuple[Problem, ...]:

@@ -26,7 +26,7 @@ from terradask.cli._invocation import (
     load_workspace,
     report_missing_rights,
 )
-from terradask.cli._output import caller_name, message, result, table
+from terradask.cli._output import caller_name, message, result, table, waiting
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @flag("--csv", "as_csv", help="Print comma-separated values.")
+@waiting("reading what ran, and AWS's prices")
 def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None:
     """Show what every run has cost: its instances by the second, at AWS's prices at that time.
     Running clusters are included up to now.
@@ -120,6 +121,7 @@ _HASH_CHARACTERS = 12
     "--since", metavar="TIME", help="Start of the period: 12h, 7d ago, or 2026-11-01 (UTC)."
 )
 @json_option
+@waiting("reading the history")
 def history(since: str | None) -> None:
     """Show the history of the workspace, oldest first: applies with their plan and number of
     changes, destroyed stacks, and runs with the reason for their end.
@@ -167,6 +169,7 @@ def _row(entry: HistoryEntry) -> list[object]:
 @flag("--open", "opens", help="Open the report in the browser.")
 @flag("--list", "lists", help="List the stored reports.")
 @json_option
+@waiting("reading the report")
 def report(name: str, *, run: str | None, output: Path | None, opens: bool, lists: bool) -> None:
     """Write Dask's performance report of the cluster NAME, with the run's events, to a file: the
     last run's by default. A running cluster makes a new report. Also print which settings to

@@ -38,6 +38,8 @@ from terradask.cli._output import (
     result_json,
     table,
     usd,
+    waiting,
+    wrapped,
 )
 from terradask_host.words import cluster_word, count_hosts, host_word
 
@@ -82,6 +84,7 @@ _HEADS = (
 )
 @folder_options
 @json_option
+@waiting("reading the clusters")
 def list_deployments(
     *, all_workspaces: bool, every_folder: bool, roots: tuple[Path, ...]
 ) -> int | None:
@@ -191,6 +194,11 @@ def status(name: str | None, events: bool, watched: bool) -> None:
     if watched and name is not None:
         watch(workspace, name)
         return
+    _show_status(workspace, name, events=events)
+
+
+@waiting("reading the clusters")
+def _show_status(workspace: Workspace, name: str | None, *, events: bool) -> None:
     if events:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")
@@ -305,7 +313,7 @@ def _reason(one: HostReport, number: int) -> str | None:
 def verdict_lines(one: ClusterOverview) -> list[str]:
     """Return what to know about a cluster first, and the next command."""
     verdict = one.verdict
-    lines = [f"{one.name}: {verdict.text}"]
+    lines = [wrapped(f"{one.name}: {verdict.text}")]
     return lines if verdict.command is None else [*lines, f"next: {verdict.command}"]
 
 
@@ -401,7 +409,8 @@ def stop(name: str, no_wait: bool) -> None:
     destroy NAME` removes it.
     """
     deployment = load_workspace().deployment(name)
-    with interruption(f"terradask stop {name} completes it"):
+    ends = waiting(f"{name}: waiting for the end of its hosts")
+    with interruption(f"terradask stop {name} completes it"), ends:
         keyless = deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
     is_complete = deployment.exists
     if current().as_json:

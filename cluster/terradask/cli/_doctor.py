@@ -18,7 +18,7 @@ from terradask.cli._invocation import (
     interruption,
     load_workspace,
 )
-from terradask.cli._output import SafeText, message, plain, result, styled
+from terradask.cli._output import SafeText, message, plain, result, styled, waiting
 from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def doctor(ctx: click.Context, *, fix: bool, toolchain: bool, live: bool) -> Non
 
     from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 
-    findings = examine(TOOLCHAIN if toolchain else CHECKS, fix=fix)
+    with waiting("checking"):
+        findings = examine(TOOLCHAIN if toolchain else CHECKS, fix=fix)
     width = max(len(finding.check) for finding in findings)
     lines = []
     for finding in findings:

@@ -17,7 +17,7 @@ from terradask.cli._invocation import (
     load_workspace,
     yes_option,
 )
-from terradask.cli._output import ago, message, table
+from terradask.cli._output import ago, message, table, waiting
 
 if TYPE_CHECKING:
     from terradask._software.named_environments import NamedEnvironment
@@ -109,6 +109,7 @@ def build(name: str) -> None:
 
 @env.command("list", short_help="List the environments in the bucket")
 @json_option
+@waiting("reading the environments")
 def list_() -> None:
     """List the environments in the workspace's bucket, and those that are only declared."""
     environments = _environments()

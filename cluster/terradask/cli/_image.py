@@ -16,7 +16,7 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, message, table
+from terradask.cli._output import ago, message, table, waiting
 from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def build(environment: str | None, arch: str, base: str | None, instance_type: s
 
 @image.command("list", short_help="List the workspace's images")
 @json_option
+@waiting("reading the images")
 def list_() -> None:
     """List the workspace's own images, the newest first, with what uses each and the most that its
     snapshot costs a month.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from terradask.cli._output import message, plain, result, result_json
+from terradask.cli._output import end_waiting, message, plain, result, result_json
 from terradask_modules.errors import InvalidInput, TerradaskError
 from terradask_modules.tracebacks import shows_all
 
@@ -144,5 +144,6 @@ def check_answerable(verb: str) -> None:
 
 def confirm(question: str) -> None:
     """Ask before a change, unless ``--yes`` answers; raise an error after no."""
+    end_waiting()
     if not current().yes and not click.confirm(plain(question), err=True):
         raise TerradaskError("declined: nothing was changed")

@@ -14,7 +14,7 @@ from terradask._common.text_table import shortened
 from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
-from terradask.cli._output import message, result, result_json, table, until_closed
+from terradask.cli._output import message, result, result_json, table, until_closed, waiting
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
@@ -59,6 +59,7 @@ def job() -> None:
     help="Number of jobs.",
 )
 @json_option
+@waiting("reading the jobs")
 def list_jobs(name: str, last: int) -> None:
     """List the last jobs of CLUSTER, newest first."""
     deployment = load_workspace().deployment(name)
@@ -94,6 +95,7 @@ def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord
 @flag("--all", "shows_all", help="Show all tasks instead of at most 50.")
 @flag("--failed", help="Show only failed tasks.")
 @json_option
+@waiting("reading the job")
 def status(job: str, *, shows_all: bool, failed: bool) -> None:
     """Show a job: the result of each task, its host and its tries."""
     _, record = _record_of(job)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._invocation import answer, json_option, load_workspace, report_missing_rights
-from terradask.cli._output import caller_name, message, table
+from terradask.cli._output import caller_name, message, table, waiting
 
 if TYPE_CHECKING:
     from terradask._workspace.limits import LimitUse
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.option("--owner", metavar="ARN", help="Only this owner: an ARN, or the name in it.")
 @click.option("--team", metavar="TEAM", help="Only this team; '' for clusters without one.")
 @json_option
+@waiting("reading what runs")
 def limits(owner: str | None, team: str | None) -> None:
     """Show the limits of section [limits] that are deployed with the network, what runs, and what
     is left: of the workspace, and of each team and owner.

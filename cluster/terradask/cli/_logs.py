@@ -20,7 +20,7 @@ from terradask._common.colour import painted
 from terradask._common.naming import counted
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, flag, load_workspace, report_missing_rights
-from terradask.cli._output import SafeText, message, plain, result, until_closed
+from terradask.cli._output import SafeText, message, plain, result, until_closed, waiting
 from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def complete_hosts(
 @flag("--all", "every", help="Show every line, also of the boot and of Dask.")
 @flag("--follow", "-f", help="Follow new lines until the run ends, or Ctrl-C.")
 @flag("--json", "as_json", help="Print one JSON object per line.")
+@waiting("reading the logs")
 def logs(
     name: str,
     hosts: tuple[str, ...],

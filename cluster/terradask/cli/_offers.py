@@ -8,7 +8,7 @@ import click
 
 from terradask.cli._completion import complete_offer
 from terradask.cli._invocation import answer, json_option, load_workspace
-from terradask.cli._output import labelled, message, table
+from terradask.cli._output import labelled, message, table, waiting
 
 if TYPE_CHECKING:
     from terradask._workspace.offers import Offer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Show saved settings of clusters, and what may be chosen")
 @click.argument("name", required=False, shell_complete=complete_offer)
 @json_option
+@waiting("reading the offers")
 def offers(name: str | None) -> None:
     """List the offers of section [offers]: what each is for, and what its clusters may choose. With
     NAME, show all of that offer.

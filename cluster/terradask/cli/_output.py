@@ -9,6 +9,9 @@ import json
 import os
 import shutil
 import sys
+import textwrap
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,6 +23,9 @@ from terradask._common import text_table
 from terradask._common.colour import painted
 from terradask._common.text_table import duration
 from terradask_host.documents import plain_text
+
+#: Seconds without output after which a terminal shows what is waited for.
+_WAITING_SECONDS = 1.0
 
 
 class SafeText(str):
@@ -41,6 +47,15 @@ def labelled(facts: Sequence[tuple[str, str | None]]) -> str:
     return text_table.labelled(facts, width=_width())
 
 
+def wrapped(text: str) -> str:
+    """Return a line broken between words where the terminal ends."""
+    width = _width()
+    if width is None:
+        return text
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
 def _width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
@@ -50,18 +65,83 @@ def plain(*parts: str) -> str:
     return "".join(part if isinstance(part, SafeText) else plain_text(part) for part in parts)
 
 
+class _Waiting:
+    """A line on a terminal with what is waited for and for how long, until something is printed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._width = 0
+        self._ended = threading.Event()
+        self._drawing = threading.Lock()
+        self._thread = threading.Thread(target=self._draw, name="waiting", daemon=True)
+        self._thread.start()
+
+    def _draw(self) -> None:
+        began, pause = time.monotonic(), _WAITING_SECONDS
+        while not self._ended.wait(pause):
+            pause = 1.0
+            line = f"{self._text} ... {time.monotonic() - began:.0f} s"
+            line = line[: shutil.get_terminal_size().columns - 1]
+            with self._drawing, contextlib.suppress(OSError, UnicodeError):
+                if not self._ended.is_set():
+                    self._write(f"\r{line}{' ' * (self._width - len(line))}")
+                    self._width = len(line)
+
+    def end(self) -> None:
+        """Remove the line, for good."""
+        with self._drawing, contextlib.suppress(OSError):
+            self._ended.set()
+            if self._width:
+                self._write(f"\r{' ' * self._width}\r")
+                self._width = 0
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+#: The line that is waiting to be removed, if any.
+_waiting: list[_Waiting] = []
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show on a terminal what is waited for, once it takes longer than a second, until something
+    is printed or the block ends. Also decorates a command that prints by this module.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = _Waiting(text)
+    _waiting.append(line)
+    try:
+        yield
+    finally:
+        line.end()
+        _waiting.remove(line)
+
+
+def end_waiting() -> None:
+    """Remove the line of `waiting`, before something else writes to the terminal."""
+    for line in _waiting:
+        line.end()
+
+
 def result(*parts: str) -> None:
     """Print a result, without control characters: documents, tags and names may contain some."""
+    end_waiting()
     click.echo(plain(*parts))
 
 
 def result_json(document: Any) -> None:
     """Print a result as one JSON document, in ASCII."""
+    end_waiting()
     click.echo(json.dumps(document, indent=2, default=str))
 
 
 def message(*parts: str) -> None:
     """Print a message to standard error, without control characters."""
+    end_waiting()
     click.echo(plain(*parts), err=True)
 
 

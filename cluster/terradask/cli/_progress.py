@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from terradask.cli._output import message, plain, styled
+from terradask.cli._output import end_waiting, message, plain, styled
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -79,6 +79,7 @@ class ProgressLines:
         if not sys.stderr.isatty():
             yield
             return
+        end_waiting()
         from rich.console import Console
 
         with Console(stderr=True, highlight=False).status("", spinner="dots") as status:

@@ -19,7 +19,7 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, message, result, table
+from terradask.cli._output import ago, message, result, table, waiting
 from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @flag("--spot", help="Also show spot prices by zone.")
 @flag("--refresh", help="Fetch types and prices from AWS again.")
 @json_option
+@waiting("reading types and prices")
 def types(
     names: tuple[str, ...],
     *,
@@ -91,7 +92,7 @@ def _table(listing: Listing, *, spot: bool, zone: str | None) -> str:
 
 
 def _row(one: PricedInstanceType) -> list[object]:
-    memory, disk = f"{one.memory_gib:g}", one.local_disk_gb or None
+    memory, disk = f"{round(one.memory_gib, 2):g}", one.local_disk_gb or None
     return [
         one.name,
         one.vcpus,
@@ -159,6 +160,7 @@ def explain(name: str) -> None:
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
 @flag("--request", help="Show the quotas that are too small and request increases.")
 @asking_options
+@waiting("reading quotas, and what runs")
 def quotas(request: bool) -> None:
     """Compare AWS's quotas with what the settings can reach: the network, and every declared
     cluster at max_workers.

@@ -86,18 +86,18 @@ class LockInfo:
             f"{created[1]}T{created[2]}+00:00"
         ).timestamp() + float(created[3] or 0)
 
-    def describe(self) -> str:
-        """Return the holder, the time and the operation in words."""
+    def describe(self, since: str | None = None) -> str:
+        """Return the holder, the time, in another form with `since`, and the operation in words."""
         doing = (
             f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
         )
         return (
             f"locked by {self.holder or 'an unknown user'} since "
-            f"{self._moment or 'an unknown time'}{doing}"
+            f"{since or self.moment or 'an unknown time'}{doing}"
         )
 
     @property
-    def _moment(self) -> str | None:
+    def moment(self) -> str | None:
         """Time of acquisition, to the second; the original text if unreadable."""
         if self.seconds is None:
             return self.since

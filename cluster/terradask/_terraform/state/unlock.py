@@ -101,7 +101,7 @@ def write_down(
         state=place.name,
         lock_id=lock.id,
         holder=lock.holder,
-        since=lock.since,
+        since=lock.moment,
         operation=lock.operation,
         reason=proof or "forced: without proof that its owner had ended",
         forced=proof is None,
