@@ -100,7 +100,7 @@ def print_logs(folder, *, log_into=None):
                 logEvents=[{"timestamp": int(time.time() * 1000), "message": text}],
             )
     for option in ("--json", "--filter=."):
-        printed = in_this_process("logs", "guarded", option)
+        printed = in_this_process("logs", "guarded", "--all", option)
         assert "distributed.scheduler" in printed.stdout, printed.stderr
         (folder / f"logs{option}").write_text(printed.stdout)
     return folder

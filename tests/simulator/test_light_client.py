@@ -143,7 +143,7 @@ def test_a_whole_life(client: Client, sim: Simulator) -> None:
     assert client.json("status", NAME)["state"] == "running"
     assert "42\n" in client("run", "--cluster", NAME, "--", "python", "-c", "print(6 * 7)")
     assert [each["state"] for each in client.json("job", "list", NAME)] == ["succeeded"]
-    assert "distributed.scheduler" in client("logs", NAME)
+    assert "distributed.scheduler" in client("logs", NAME, "--all")
     client("report", NAME)
     (report,) = client.folder.glob(f"{NAME}-*.html")
     assert "Bokeh" in report.read_text()
