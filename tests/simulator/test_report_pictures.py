@@ -43,6 +43,8 @@ SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clie
 #: Code and tables that scroll, of what is seen.
 SCROLLING = """[...document.querySelectorAll("pre, table")]
     .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth).length"""
+WIDE_TABLES = """[...document.querySelectorAll("table")]
+    .map((each) => each.scrollWidth - each.clientWidth).filter((more) => more > 0)"""
 CLOSED = "[...document.querySelectorAll('details')].every((each) => !each.open)"
 #: Open each fold by its summary; return those that show nothing then.
 UNFOLD = """() => [...document.querySelectorAll("details")].filter((each) => {
@@ -84,6 +86,7 @@ def test_nothing_is_cut_and_every_fold_opens(
     else:
         comment.screenshot(path=tmp_path / f"{name}-{host}-{width}{dark}.png")
     assert seen.evaluate(UNFOLD) == 0
+    assert seen.evaluate(WIDE_TABLES) == []
     assert seen.evaluate(CUT) == []
     assert seen.evaluate(SIDEWAYS) == 0
     seen.close()

@@ -91,7 +91,7 @@ def test_policy_and_cost_have_their_places():
     assert "waived until 2026-12-31" in text
     assert "until the move" in text
     assert (
-        r"| `aws_autoscaling_group.workers`<br>m6i.xlarge | \$0.00<br><sub>0 times \$0.1920 an "
+        r"| `workers`<br>m6i.xlarge | \$0.00<br><sub>0 times \$0.1920 an "
         r"hour</sub> | \$1,401.60<br><sub>10 times \$0.1920 an hour</sub> |"
     ) in text
     assert r"**\$32.85**" in text

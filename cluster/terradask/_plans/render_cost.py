@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: From this price on, cents only distract.
 _WHOLE_FROM_USD = 1000
-_HEADS = ("resource", "a month", "at most")
+_HEADS = ("item", "a month", "at most")
 
 
 def changed_cost(shown: PlanReport | WorkspaceReport) -> str | None:
@@ -75,8 +75,9 @@ def cost_details(plan: PlanReport) -> str:
 
 def _item(item: CostItem) -> str:
     note = f"<br>{small(escaped(item.note))}" if item.note else ""
-    # Few columns, for a phone.
-    what = f"{code(item.address)}<br>{escaped(item.what)}{note}"
+    # Few columns and no long word, for a phone; the type is clear from what it is.
+    name = item.address.partition(".")[2] or item.address
+    what = f"{code(name)}<br>{escaped(item.what)}{note}"
     each = price(item.unit_hourly_usd, digits=4)
     sizes = ((item.desired, item.desired_hourly_usd), (item.maximum, item.maximum_hourly_usd))
     cells = [
