@@ -16,9 +16,10 @@ import pytest
 from terradask import Workspace
 from terradask._aws.session import Aws
 from terradask._catalog.prices.price_list import AwsPriceList
+from terradask._common.dollars import usd_text
 from terradask._observe.run_costs.account import Account, AccountGroup, next_starts
 from terradask._observe.run_costs.book import AccountBook
-from terradask._observe.run_costs.totals import costs_of, usd_text
+from terradask._observe.run_costs.totals import costs_of
 from terradask_host.documents import HostReport
 from terradask_modules.names import group_name
 from terradask_simulator import Simulator

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._common.dollars import usd_text
 from terradask._observe.documents import SILENT
 from terradask._observe.run_costs.account import (
     Account,
@@ -20,7 +21,7 @@ from terradask._observe.run_costs.account import (
     read_account,
 )
 from terradask._observe.run_costs.book import end_reason, find_prices
-from terradask._observe.run_costs.totals import billed_seconds, costs_of, usd_text
+from terradask._observe.run_costs.totals import billed_seconds, costs_of
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, HostReport, SchedulerAddress
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from terradask._common.dollars import shown_usd
 from terradask._observe.build_live_view import JoinedWorker, live_view
 from terradask._observe.live_drawing import Drawing, Steady
-from terradask._observe.live_frame import Strip, frame_of, price_text, usd
+from terradask._observe.live_frame import Strip, frame_of, price_words
 from terradask._observe.live_page import heights_of, page_of
 from terradask._observe.live_view import GroupRow, LiveView, Price, Use
 from terradask_host.documents import Ended
@@ -318,8 +319,8 @@ def test_tasks_are_shown_once_nothing_is_waited_for() -> None:
     ],
 )
 def test_a_price_is_known_before_the_launch(price: Price, text: str) -> None:
-    assert price_text(price) == text
-    assert usd(Decimal(0)) == "$0.00"
+    assert price_words(price) == text
+    assert shown_usd(Decimal(0)) == "$0.00"
 
 
 def test_what_ends_a_cluster_is_shown_with_its_time() -> None:

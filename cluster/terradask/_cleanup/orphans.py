@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from terradask._catalog.prices.prices import Parts, Quotes, hourly_usd, price_text
+from terradask._catalog.prices.prices import Parts, Quotes, hourly_usd
 from terradask._cleanup.resources import Resource
+from terradask._common.dollars import exact_usd
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_CLUSTER, group_name, is_group_key, secret_id
 
@@ -457,7 +458,7 @@ class Sweep:
             "cluster": orphan.cluster,
             "age_seconds": self.age_seconds(orphan),
             "reason": orphan.reason,
-            "hourly_usd": price_text(self.hourly_usd(orphan)),
+            "hourly_usd": exact_usd(self.hourly_usd(orphan)),
             "held": orphan.held,
             "removable": orphan.may_go(self.looked_at),
         }

@@ -18,10 +18,10 @@ from terradask._catalog.prices.prices import (
     hourly_usd,
     parts_of_host,
     price_keys,
-    price_text,
 )
 from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
+from terradask._common.dollars import exact_usd
 from terradask._observe.documents import state_by_numbers
 from terradask._observe.instances import Instance, find_instances
 from terradask._observe.spent import PricedInstance
@@ -119,8 +119,8 @@ class ClusterOverview:
             "owner": self.owner,
             "max_workers": self.max_workers,
             "hosts_by_state": dict(self.hosts),
-            "hourly_usd": price_text(self.hourly_usd),
-            "run_usd": price_text(self.run_usd),
+            "hourly_usd": exact_usd(self.hourly_usd),
+            "run_usd": exact_usd(self.run_usd),
             "last_activity": self.last_activity,
             "limits": list(self.limits),
         }

@@ -18,6 +18,7 @@ from distributed.core import Status
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.planned_hosts import planned_hourly_usd
 from terradask._common.clock import utc_text
+from terradask._common.dollars import shown_usd
 from terradask._common.naming import counted
 from terradask._common.progress import (
     LaunchPlanned,
@@ -37,7 +38,7 @@ from terradask._dask.progress import describe
 from terradask._dask.threads import cancelled
 from terradask._dask.widgets import ClusterWidget, LastLine, OwnWidget, default_widget, own_widget
 from terradask._observe.build_live_view import live_view
-from terradask._observe.live_frame import age_text, usd
+from terradask._observe.live_frame import age_text
 from terradask._observe.live_view import GroupRow, LiveView, Price, Use
 from terradask._observe.making import CUT_SHORT, Making
 from terradask._observe.spent import SpentSoFar
@@ -283,10 +284,10 @@ class LiveCluster:
         price = view.price
         if price is not None and price.spent_usd is not None:
             sure = "" if self.is_lasting else "about "
-            return f"{sure if price.is_whole else 'at least '}{usd(price.spent_usd)}"
+            return f"{sure if price.is_whole else 'at least '}{shown_usd(price.spent_usd)}"
         if self._planned_usd is None or view.seconds is None:
             return None
-        return f"about {usd(self._planned_usd * Decimal(round(view.seconds)) / 3600)}"
+        return f"about {shown_usd(self._planned_usd * Decimal(round(view.seconds)) / 3600)}"
 
     # ---- the view --------------------------------------------------------------------------------
 

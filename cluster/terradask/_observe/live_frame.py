@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Literal, get_args
 
+from terradask._common.dollars import shown_usd
 from terradask._common.naming import counted
 from terradask._common.text_table import duration
 from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use
@@ -195,7 +195,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         _line(cluster_word(view.state)),
         _STATE_KINDS.get(view.state, "leaving"),
         "" if view.seconds is None else age_text(view.seconds),
-        price_text(view.price or Price()),
+        price_words(view.price or Price()),
         _bar(view.steps),
         tuple(map(_step, view.steps)),
         _line(_now(view)),
@@ -245,20 +245,15 @@ def _line(text: str) -> str:
     return " ".join(plain_text(text).split())
 
 
-def usd(amount: Decimal) -> str:
-    """Return an amount: to the cent, or a small one with four digits."""
-    return f"${amount:,.2f}" if amount >= Decimal("0.1") or not amount else f"${amount:.4f}"
-
-
-def price_text(price: Price) -> str:
+def price_words(price: Price) -> str:
     """Return a price: ``$0.79 an hour, $0.16 so far``; empty if unknown."""
     parts = []
     if price.hourly_usd is not None:
-        parts.append(f"{usd(price.hourly_usd)} an hour")
+        parts.append(f"{shown_usd(price.hourly_usd)} an hour")
     elif price.planned_hourly_usd is not None:
-        parts.append(f"about {usd(price.planned_hourly_usd)} an hour")
+        parts.append(f"about {shown_usd(price.planned_hourly_usd)} an hour")
     if price.spent_usd is not None:
-        parts.append(f"{'' if price.is_whole else 'at least '}{usd(price.spent_usd)} so far")
+        parts.append(f"{'' if price.is_whole else 'at least '}{shown_usd(price.spent_usd)} so far")
     return ", ".join(parts)
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from terradask._aws.listing import listed, listed_groups, listed_instances
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._catalog.prices.price_list import AwsPriceList
-from terradask._catalog.prices.prices import PriceKey, price_text
+from terradask._catalog.prices.prices import PriceKey
 from terradask._cleanup.delete import end_instances
+from terradask._common.dollars import exact_usd
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import AccessDenied, BaselineError, InUse, InvalidInput
 from terradask_modules.names import (
@@ -240,4 +241,4 @@ class Images:
 
 def monthly_text(image: Image, per_gib: Decimal | None) -> str | None:
     """Return the most that an image's snapshot costs a month, as text; None without a price."""
-    return None if per_gib is None else price_text(per_gib * image.size_gib)
+    return None if per_gib is None else exact_usd(per_gib * image.size_gib)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._clusters.overview import priced_instances
+from terradask._common.dollars import usd_text
 from terradask._common.naming import counted
 from terradask._observe.build_live_view import live_view
 from terradask._observe.events import without_repeats
-from terradask._observe.run_costs.totals import usd_text
 from terradask._observe.shortfall import describe_refusal
 from terradask._observe.status import OVER
 from terradask._observe.verdict import texts

@@ -21,6 +21,7 @@ import click
 
 from terradask._common import text_table
 from terradask._common.colour import painted
+from terradask._common.dollars import usd_text
 from terradask._common.text_table import duration
 from terradask_host.documents import plain_text
 
@@ -187,4 +188,4 @@ def usd(hourly: Decimal | None) -> str | None:
     """Return an hourly price: ``?`` if unknown, None if zero."""
     if hourly is None:
         return "?"
-    return f"{hourly:.4f}" if hourly else None
+    return usd_text(hourly) if hourly else None

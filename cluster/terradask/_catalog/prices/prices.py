@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
+from terradask._common.dollars import exact_usd
 from terradask_modules.markets import Market
 
 #: AWS (believed): AWS's price calculator counts 730 hours a month.
@@ -55,10 +56,10 @@ class CostItem:
         """Return the fields for JSON output; prices as text, by the month to the cent."""
         return {
             **asdict(self),
-            "unit_hourly_usd": price_text(self.unit_hourly_usd),
-            "desired_hourly_usd": price_text(self.desired_hourly_usd),
+            "unit_hourly_usd": exact_usd(self.unit_hourly_usd),
+            "desired_hourly_usd": exact_usd(self.desired_hourly_usd),
             "desired_monthly_usd": _monthly_text(self.desired_hourly_usd),
-            "maximum_hourly_usd": price_text(self.maximum_hourly_usd),
+            "maximum_hourly_usd": exact_usd(self.maximum_hourly_usd),
             "maximum_monthly_usd": _monthly_text(self.maximum_hourly_usd),
         }
 
@@ -158,7 +159,7 @@ class CostEstimate:
         return {
             f"{name}_{span}_usd": text(price)
             for name, price in hourly.items()
-            for span, text in (("hourly", price_text), ("monthly", _monthly_text))
+            for span, text in (("hourly", exact_usd), ("monthly", _monthly_text))
         }
 
 
@@ -183,11 +184,6 @@ def together(estimates: Sequence[CostEstimate]) -> CostEstimate | None:
 def monthly_usd(hourly_usd: Decimal) -> Decimal:
     """Return the monthly price for an hourly one, to the cent."""
     return (hourly_usd * HOURS_PER_MONTH).quantize(Decimal("0.01"))
-
-
-def price_text(usd: Decimal | None) -> str | None:
-    """Return the exact price as text, or None."""
-    return None if usd is None else format(usd.normalize(), "f")
 
 
 def _sum(prices: Iterable[Decimal | None]) -> Decimal:

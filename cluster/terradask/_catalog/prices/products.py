@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from terradask._catalog.prices.prices import PriceKey, Product, Unit, price_text
+from terradask._catalog.prices.prices import PriceKey, Product, Unit
+from terradask._common.dollars import exact_usd
 
 _UNITS: Mapping[str, Unit] = {
     "hrs": "hour",
@@ -188,7 +189,7 @@ def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
     if not found:
         return Reading(problem="the price list has no such product")
     if len(found) > 1:
-        offers = ", ".join(f"{price_text(usd)} per {unit}" for usd, unit in sorted(found, key=str))
+        offers = ", ".join(f"{exact_usd(usd)} per {unit}" for usd, unit in sorted(found, key=str))
         return Reading(problem=f"the price list has several prices, and none is chosen: {offers}")
     ((usd, unit),) = found
     if usd is None:

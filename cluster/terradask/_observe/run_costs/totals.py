@@ -12,11 +12,11 @@ from typing import Any
 
 from terradask._catalog.prices.prices import SMALLEST_USD
 from terradask._common.clock import epoch_text, utc_text
+from terradask._common.dollars import usd_text
 from terradask._observe.run_costs.account import LEAST_SECONDS, Account, Use, UsePrice
 from terradask.errors import InvalidInput
 
 _HOUR = Decimal(3600)
-_FOUR_DIGITS = Decimal("0.0001")
 
 #: Keys to sum costs by, besides ``tag:KEY``.
 BY = ("run", "cluster", "owner", "group", "type")
@@ -141,11 +141,6 @@ def billed_seconds(
     last = (looked_at or use.start) if use.end is None else use.end
     end = max(last, use.start + LEAST_SECONDS)
     return max(0, (end if until is None else min(end, until)) - max(use.start, since))
-
-
-def usd_text(usd: Decimal) -> str:
-    """Return an amount with four decimal places."""
-    return format(usd.quantize(_FOUR_DIGITS), "f")
 
 
 def check_by(by: str) -> None:
