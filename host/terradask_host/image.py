@@ -7,7 +7,6 @@ Configuration, keys, logs, and the identities of machine and cloud-init are remo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
@@ -19,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host.agent.aws import Aws, is_aws_error
-from terradask_host.agent.environment import Environment
+from terradask_host.agent.environment import Environment, check_digest
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import PYTHON_VARIABLE, HostConfig, load_config, parse_document
 from terradask_host.documents import FORMAT, now_text
-from terradask_host.errors import DocumentChanged, EnvironmentFailed, HostError
+from terradask_host.errors import EnvironmentFailed, HostError
 from terradask_host.metadata import InstanceMetadata
 
 #: The value of the tag ``terradask:role`` on an instance that becomes an image, and the tag with
 #: the SHA-256 of its recipe. `terradask_modules.names` has the same.
-ROLE, RECIPE_TAG = "image", "terradask:image:recipe"
+RECIPE_TAG = "terradask:image:recipe"
 #: Key prefix of recipes: the SHA-256 of one follows, or ``wheels/…`` of an environment.
 RECIPES = "host/images/"
 #: Where it reports, as a host of a cluster that no cluster can be.
@@ -81,14 +80,13 @@ def build_environment(config: HostConfig, recipe_sha256: str) -> None:
 
     key = f"{recipe_sha256}.json"
     content = read(key)
-    found = hashlib.sha256(content).hexdigest()
-    if found != recipe_sha256:
-        raise DocumentChanged(
-            "The image's recipe in the bucket is not the one that its instance names.",
-            given=f"{RECIPES}{key} with SHA-256 {found}",
-            allowed=f"SHA-256 {recipe_sha256}",
-            advice="Find out who wrote it, delete it, then run: terradask image build",
-        )
+    check_digest(
+        content,
+        f"{RECIPES}{key}",
+        recipe_sha256,
+        problem="The image's recipe in the bucket is not the one that its instance names.",
+        then="run: terradask image build",
+    )
     recipe = parse_document(content, f"{RECIPES}{key}")
     Environment(
         config.paths,

@@ -23,14 +23,13 @@ USAGE_SUFFIX = ".usage.json.gz"
 
 
 @dataclass(frozen=True)
-class HostUsage:
-    """The use of one host's workers in some seconds.
+class WorkersUse:
+    """The use of some workers.
 
     Thread-seconds are threads times seconds. Waiting time is time in which tasks waited for a
     worker with a free thread: in the scheduler's queue, or at one of these workers.
     """
 
-    host: str
     seconds: float = 0.0
     workers: float = 0.0
     threads: float = 0.0
@@ -46,21 +45,28 @@ class HostUsage:
     #: Largest share of the limit that a worker's process used, and its sum times seconds.
     memory_share_max: float = 0.0
     memory_share_seconds: float = 0.0
+    has_gpus: bool = False
+
+
+@dataclass(frozen=True)
+class HostUsage(WorkersUse):
+    """The use of one host's workers in some seconds."""
+
+    host: str = ""
     #: With a task or a task's result, once at least.
     was_used: bool = False
-    has_gpus: bool = False
 
     @classmethod
     def read(cls, row: Any) -> Self:
         """Read a row of the scheduler process's report, in which tasks can write anything."""
-        host, *values, was_used, has_gpus = row
-        names = [each.name for each in fields(cls)][1:-2]
+        *values, has_gpus, host, was_used = row
+        names = [each.name for each in fields(WorkersUse)][:-1]
         if not isinstance(host, str):
             raise TypeError("not the usage of a host")
         facts: dict[str, Any] = {
             name: number(value) for name, value in zip(names, values, strict=True)
         }
-        return cls(host, **facts, was_used=bool(was_used), has_gpus=bool(has_gpus))
+        return cls(**facts, has_gpus=bool(has_gpus), host=host, was_used=bool(was_used))
 
     def plus(self, other: HostUsage) -> HostUsage:
         """Return it with a later part added."""
@@ -92,7 +98,7 @@ def _added(one: T, other: T) -> T:
 
 
 @dataclass(frozen=True)
-class GroupUsage(Record):
+class GroupUsage(WorkersUse, Record):
     """The use of all hosts of a group of workers together.
 
     Parameters
@@ -122,19 +128,6 @@ class GroupUsage(Record):
     hosts: int = 0
     unused_hosts: int = 0
     unused_host_seconds: float = 0.0
-    seconds: float = 0.0
-    workers: float = 0.0
-    threads: float = 0.0
-    thread_seconds: float = 0.0
-    busy_thread_seconds: float = 0.0
-    waiting_seconds: float = 0.0
-    waiting_thread_seconds: float = 0.0
-    waiting_busy_thread_seconds: float = 0.0
-    paused_seconds: float = 0.0
-    memory_limit_bytes: float = 0.0
-    memory_share_max: float = 0.0
-    memory_share_seconds: float = 0.0
-    has_gpus: bool = False
 
     @classmethod
     def of(cls, hosts: Iterable[HostUsage]) -> Self:

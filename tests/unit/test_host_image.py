@@ -74,7 +74,6 @@ def test_a_link_is_removed_and_not_followed(root: Path, tmp_path_factory: Any) -
 
 
 def test_names_are_those_of_the_client() -> None:
-    assert image.ROLE == names.IMAGE_ROLE
     assert image.RECIPE_TAG == names.TAG_IMAGE_RECIPE
     assert image.RECIPES == names.IMAGE_RECIPES
     assert image.REPORTS == names.IMAGE_REPORTS

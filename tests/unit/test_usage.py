@@ -64,7 +64,7 @@ class Watched:
         self.watch.flush()
         # As the host program gets it.
         last = json.loads(json.dumps(self.reports[-1]))
-        return {row[0]: HostUsage.read(row) for row in last["hosts"]}
+        return {row[-2]: HostUsage.read(row) for row in last["hosts"]}
 
 
 def test_time_is_added_up_by_host_and_the_largest_memory_counts() -> None:
@@ -77,7 +77,7 @@ def test_time_is_added_up_by_host_and_the_largest_memory_counts() -> None:
     watched.sample(5)
     hosts = watched.hosts()
     assert hosts["i-1"] == HostUsage(
-        "i-1",
+        host="i-1",
         seconds=15,
         workers=2,
         threads=8,
@@ -201,11 +201,19 @@ def test_reports_are_added_up_by_group_and_written_once_an_interval() -> None:
     bucket, log = Bucket(), list[str]()
     usage = kept(bucket, log)
     usage.take(
-        facts(HostUsage("i-1", 60, memory_share_max=0.5, was_used=True), HostUsage("i-9", 60))
+        facts(
+            HostUsage(host="i-1", seconds=60, memory_share_max=0.5, was_used=True),
+            HostUsage(host="i-9", seconds=60),
+        )
     )
     usage.wait(20)
-    usage.take(facts(HostUsage("i-1", 60, memory_share_max=0.25), HostUsage("i-2", 60)))
-    usage.take(facts(HostUsage("i-1", 60), HostUsage("i-3", 60)))
+    usage.take(
+        facts(
+            HostUsage(host="i-1", seconds=60, memory_share_max=0.25),
+            HostUsage(host="i-2", seconds=60),
+        )
+    )
+    usage.take(facts(HostUsage(host="i-1", seconds=60), HostUsage(host="i-3", seconds=60)))
     assert len(bucket.written) == 1
     usage.wait(20)
     assert [name for name, _ in bucket.written] == ["r1/1.usage.json.gz"] * 2
@@ -222,11 +230,11 @@ def test_reports_are_added_up_by_group_and_written_once_an_interval() -> None:
 def test_a_new_scheduler_starts_anew_and_the_rest_of_the_old_one_is_written() -> None:
     bucket = Bucket()
     usage = kept(bucket, [])
-    usage.take(facts(HostUsage("i-1", 60)))
+    usage.take(facts(HostUsage(host="i-1", seconds=60)))
     usage.wait(20)
-    usage.take(facts(HostUsage("i-1", 60)))
+    usage.take(facts(HostUsage(host="i-1", seconds=60)))
     usage.start(2)
-    usage.take(facts(HostUsage("i-2", 60)))
+    usage.take(facts(HostUsage(host="i-2", seconds=60)))
     usage.wait(20)
     assert [(name, each.seconds) for name, each in bucket.written] == [
         ("r1/1.usage.json.gz", 60),
@@ -238,12 +246,12 @@ def test_a_new_scheduler_starts_anew_and_the_rest_of_the_old_one_is_written() ->
 def test_what_can_not_be_read_or_written_is_logged_once() -> None:
     bucket, log = Bucket(), list[str]()
     usage = kept(bucket, log, interval_seconds=0.0)
-    for damaged in ({}, {"hosts": [["i-1"]]}, {"hosts": [[1, *astuple(HostUsage("i"))[1:]]]}):
+    for damaged in ({}, {"hosts": [["i-1"]]}, {"hosts": [[*astuple(HostUsage())[:-2], 1, False]]}):
         usage.take(damaged)
     assert log == ["the use of workers can't be read"]
     bucket.failure = PermissionError("AccessDenied")
     for _ in range(2):
-        usage.take(facts(HostUsage("i-1", 60)))
+        usage.take(facts(HostUsage(host="i-1", seconds=60)))
         usage.wait(20)
     assert len(log) == 2
     assert "AccessDenied" in log[1]
@@ -254,7 +262,7 @@ def test_a_silent_bucket_holds_nothing_up() -> None:
     usage = kept(bucket, [], interval_seconds=0.0)
     bucket.gate.clear()
     for _ in range(3):
-        usage.take(facts(HostUsage("i-1", 60)))
+        usage.take(facts(HostUsage(host="i-1", seconds=60)))
     usage.wait(0.01)
     bucket.gate.set()
     usage.wait(20)

@@ -39,23 +39,25 @@ def read_advice(
 
     `reports` are those of its hosts, if it runs: its account names their types only at its end.
     """
-    usage = _tried(lambda: ReportStore(record.aws, record.bucket, record.name).usage(run_id), None)
+    usage = _or_else(
+        lambda: ReportStore(record.aws, record.bucket, record.name).usage(run_id), None
+    )
     if usage is None or usage.seconds < advice.LEAST_SECONDS:
         return advise(usage, RunFacts(record.name, events=events))
     book = AccountBook(record.aws, record.bucket)
     nothing: list[Account] = []
-    accounts = _tried(lambda: book.read_all([f"{run_id}/{record.name}.json"]), nothing)
+    accounts = _or_else(lambda: book.read_all([f"{run_id}/{record.name}.json"]), nothing)
     types = types_on_demand(accounts[0], reports) if accounts else {}
     zones = [use.zone for account in accounts for use in account.uses.values() if use.zone]
     facts = RunFacts(
         cluster=record.name,
-        asked=_tried(lambda: _asked(record), {}),
+        asked=_or_else(lambda: _asked(record), {}),
         types=types,
         offered={
             name: group.types for account in accounts for name, group in account.groups.items()
         },
         events=events,
-        supply=_tried(lambda: _supply(record, zones[:1]), None)
+        supply=_or_else(lambda: _supply(record, zones[:1]), None)
         if _may_save(usage, types)
         else None,
     )
@@ -102,7 +104,7 @@ def _asked(record: ClusterRecord) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _tried(read: Callable[[], T], otherwise: T) -> T:
+def _or_else(read: Callable[[], T], otherwise: T) -> T:
     """Return what can be read; a report and a status go on without it."""
     try:
         return read()

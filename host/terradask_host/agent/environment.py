@@ -379,15 +379,25 @@ def _own_wheel(read: Callable[[str], bytes | None], key: str, sha256: str) -> by
             given=key,
             advice="Stop the cluster and start it again: start puts it there.",
         )
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != sha256:
-        raise DocumentChanged(
-            "A wheel in the bucket is not the one that the cluster was started with.",
-            given=f"{key} with SHA-256 {digest}",
-            allowed=f"SHA-256 {sha256}, from software.lock",
-            advice="Find out who wrote it, delete it, then stop and start the cluster.",
-        )
+    check_digest(
+        content,
+        key,
+        sha256,
+        problem="A wheel in the bucket is not the one that the cluster was started with.",
+        then="stop and start the cluster.",
+    )
     return content
+
+
+def check_digest(content: bytes, key: str, sha256: str, *, problem: str, then: str) -> None:
+    """Raise `DocumentChanged` if an object hasn't the expected SHA-256."""
+    if (found := hashlib.sha256(content).hexdigest()) != sha256:
+        raise DocumentChanged(
+            problem,
+            given=f"{key} with SHA-256 {found}",
+            allowed=f"SHA-256 {sha256}",
+            advice=f"Find out who wrote it, delete it, then {then}",
+        )
 
 
 # ---- conda environments --------------------------------------------------------------------------

@@ -21,7 +21,12 @@ from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.reservations import Reservation, spot_refusal
 from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.variables import VariableSettings
-from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
+from terradask_stacks.settings.worker_groups import (
+    MOST_GROUPS,
+    MOST_WORKERS,
+    GroupName,
+    WorkerGroupSettings,
+)
 from terradask_stacks.validators.dask import (
     check_dotted,
     check_n_workers,
@@ -126,7 +131,7 @@ class ClusterSettings(
     max_workers: int = Field(
         default=200,
         ge=1,
-        le=10_000,
+        le=MOST_WORKERS,
         description="Upper limit of workers; shown and priced in the plan.",
     )
     standby: int = Field(

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
+from terradask_stacks.settings.worker_groups import MOST_WORKERS
 
 
 class OfferSettings(Section):
@@ -31,7 +32,7 @@ class OfferSettings(Section):
 
 #: In place of an offer's max_workers until its bounds are read: they are the first to refuse a
 #: number.
-UNSET_MAX_WORKERS = 10_000
+UNSET_MAX_WORKERS = MOST_WORKERS
 
 #: What a table ``[offers.NAME]`` has beside settings of ``[cluster]``.
 OFFER_KEYS = ("description", "choose")

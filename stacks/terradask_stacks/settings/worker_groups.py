@@ -23,6 +23,8 @@ from terradask_stacks.validators.refusal import matching, refusal_of, refuse
 #: The role of an isolated cluster's scheduler names every Auto Scaling group in its policy.
 #: AWS (iam-sizes)
 MOST_GROUPS = 8
+#: Most workers of a group.
+MOST_WORKERS = 10_000
 
 
 def _group_name(name: str) -> str:
@@ -62,7 +64,7 @@ class WorkerGroupSettings(Section):
     max_workers: int = Field(
         default=20,
         ge=1,
-        le=10_000,
+        le=MOST_WORKERS,
         description="Upper limit of the group's workers; shown and priced in the plan.",
     )
     standby: int = Field(

@@ -91,13 +91,13 @@ def _alternatives(
 ) -> Iterator[Alternative]:
     """Yield alternatives, the most similar first; several may find the same types."""
     yield from _elsewhere(request, supply)
-    yield from _tried(request, _any_family(request), supply)
+    yield from _similar(request, _any_family(request), supply)
     yield from _by_name(request, supply, nothing)
-    yield from _tried(request, _near_sizes(request, supply, nothing.attempt.constraints), supply)
-    yield from _tried(request, _near_gpus(request, supply, nothing.attempt.constraints), supply)
+    yield from _similar(request, _near_sizes(request, supply, nothing.attempt.constraints), supply)
+    yield from _similar(request, _near_gpus(request, supply, nothing.attempt.constraints), supply)
 
 
-def _tried(
+def _similar(
     request: HardwareRequest, near_requests: Iterable[HardwareRequest], supply: Supply
 ) -> Iterator[Alternative]:
     before = request.parameters()
