@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -140,3 +142,55 @@ def test_a_name_that_no_cluster_has_and_a_path_that_is_taken(tmp_path: Path, ref
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "lower-case" in done.stderr
+
+
+#: The answer to a session that is over.
+_EXPIRED = _REFUSAL.replace(b"AccessDenied", b"ExpiredToken")
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("none", "there are no AWS credentials"),
+        ("expired", "the AWS credentials have expired"),
+        # boto3 tries again for longer.
+        ("unreachable", "no answer within 4 seconds"),
+    ],
+)
+def test_without_credentials_or_a_network_the_zip_has_this_machines_part(
+    tmp_path: Path, refusing: str, monkeypatch: pytest.MonkeyPatch, how: str, text: str
+) -> None:
+    given: dict[str, str] = {}
+    if how == "none":
+        given = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    elif how == "expired":
+        monkeypatch.setattr(sys.modules[__name__], "_REFUSAL", _EXPIRED)
+    endpoint = "http://127.0.0.1:9" if how == "unreachable" else refusing
+    seconds = f"--seconds={4 if how == 'unreachable' else 30}"
+    made, errors = debug(tmp_path, endpoint, seconds, "--no-plan", "-o", "a.zip", **given)
+    assert text in made["verdict"][0]
+    assert {"versions.json", "doctor/machine.json"} <= texts(tmp_path / "a.zip").keys()
+    assert len(errors.splitlines()) < 12
+    assert "s3cr3t" not in errors + json.dumps(made)
+
+
+def test_an_interrupt_leaves_no_zip_and_ends_at_once(tmp_path: Path, silent: str) -> None:
+    variables = {**os.environ, "HOME": str(tmp_path), "AWS_ENDPOINT_URL": silent}
+    variables |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
+    command = [sys.executable, "-m", "terradask", "debug", "etl", "--no-plan", "--seconds=60"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=variables, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    with process:
+        for line in process.stderr:
+            if "read" in line:
+                break
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert time.monotonic() - began < 15
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert list(tmp_path.glob("*.zip")) == []
