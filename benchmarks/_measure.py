@@ -122,9 +122,17 @@ def figures(rows: Sequence[Row]) -> str:
     tables, single = [], [row for row in rows if row.n is None]
     cells = [row.cells() for row in single]
     if all(len(row.runs) == 1 for row in single):
-        tables.append(table(["what", "one run"], [each[:2] for each in cells]))
+        tables.append(
+            table(
+                ["what", "one run"], [[each[0], each[1].removesuffix(" calls")] for each in cells]
+            )
+        )
     else:
-        tables.append(table(["what", "median (range)", "runs"], cells))
+        counts = {each[2] for each in cells}
+        of = f" of {min(counts)}" if len(counts) == 1 else ""
+        head = ["what", f"median (range){of}", "runs"]
+        keep = 2 if of else 3
+        tables.append(table(head[:keep], [each[:keep] for each in cells]))
     by_n: dict[str, dict[int, str]] = {}
     for row in rows:
         if row.n is not None:

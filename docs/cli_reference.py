@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 
 import click
@@ -13,6 +14,7 @@ from terradask.cli._app import command as root
 _SHARED = 3
 #: Options that the page's beginning describes.
 _COMMON = ("--yes", "--json")
+_KEPT = re.compile(r"\b[Ee]xit|^(?:A )?[A-Z]{4,} (?:is|are)\b")
 # Scripts read these; 2, 128 + n and 130 are also the shell's.
 _MEANINGS = {
     0: "done",
@@ -53,7 +55,7 @@ def commands_markdown() -> str:
         parts.append(f"### `{ctx.command_path}`")
         if (usage := _usage(ctx)) != ctx.command_path:
             parts.append(f"`{usage}`")
-        parts.append(inspect.cleandoc(command.help or ""))
+        parts.append(_help(command.help or ""))
         rows = {
             max(parameter.opts, key=len): row
             for parameter in command.params
@@ -73,6 +75,12 @@ def commands_markdown() -> str:
     return "\n\n".join(parts)
 
 
+def _help(text: str) -> str:
+    """Return a help's first paragraph, and those on arguments and exit codes."""
+    first, *others = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join([first, *(each for each in others if _KEPT.search(each))])
+
+
 def _usage(ctx: click.Context) -> str:
     """Return a command's arguments, and the options that need no description of their own."""
     opts = {name for parameter in ctx.command.params for name in parameter.opts}
@@ -88,7 +96,7 @@ def _row(ctx: click.Context, parameter: click.Parameter) -> str | None:
     if record is None:
         return None
     names, text = record
-    escaped = names.replace("|", "\\|")
+    escaped = names.replace("|", "\\|").replace("INTEGER RANGE", "N")
     return f"| `{escaped}` | {text} |"
 
 

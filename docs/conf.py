@@ -29,7 +29,7 @@ include_patterns = [
     "examples/**.md",
     "simulator/README.md",
     "simulator/docs/**.md",
-    "tests/README.md",
+    "tests/*.md",
     "tests/records/*.md",
 ]
 exclude_patterns = [".*", "**/node_modules", "**/.terradask", "build"]

@@ -15,7 +15,9 @@ _SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 _PERMISSIONS = re.compile("Permissions? needed|Needs the rights")
 _WIDTH = 100
 #: Classes that are described in full; the others are what methods return, by names with units.
-_IN_FULL = {"Cluster", "Deployment", "DeploymentStatus", "Function", "Job", "Workspace"}
+_IN_FULL = {"Cluster", "Deployment", "Function", "Job", "Workspace"}
+#: Classes for programs: signatures have the parameters' names, `help` their descriptions.
+_BRIEF = {"Deployment", "Workspace"}
 
 
 def python_markdown() -> str:
@@ -152,7 +154,7 @@ class _Page:
         short, long = [], []
         for name, (member, doc) in members.items():
             title, text = _signature(cls, name, member), inspect.cleandoc(doc)
-            shown = _text(doc, name, self._seen)
+            shown = _brief(doc) if cls.__name__ in _BRIEF else _text(doc, name, self._seen)
             first = self._written.setdefault(text, f"{cls.__name__}.{name}")
             if first != f"{cls.__name__}.{name}":
                 short.append(_bullet(f"`{title}`: as `{first}`."))
@@ -161,6 +163,14 @@ class _Page:
             else:
                 long.append(f"#### `{title}`\n\n{shown}")
         return ["\n".join(short), *long]
+
+
+def _brief(doc: str) -> str:
+    """Return a docstring's text, and what it returns, as one paragraph."""
+    pieces = _SECTION.split(inspect.cleandoc(doc))
+    sections = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    returns = [f"Returns {_entry(*each)}" for each in _entries(sections.get("Returns", ""))]
+    return " ".join([_inline(pieces[0]), *returns])
 
 
 def _topics(cls: type) -> dict[str, list[str]]:
@@ -221,10 +231,11 @@ def _text(doc: str | None, method: str = "", seen: dict[tuple[str, str], str] | 
     """
     text = inspect.cleandoc(doc or "")
     pieces = _SECTION.split(text)
-    out = [_inline(paragraph) for paragraph in pieces[0].strip().split("\n\n")]
-    out = [_wrapped(paragraph) for paragraph in out]
+    # The guides have the details of methods.
+    paragraphs = pieces[0].strip().split("\n\n")[: 1 if method else None]
+    out = [_wrapped(_inline(paragraph)) for paragraph in paragraphs]
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
-        if title == "Examples":
+        if title == "Examples" and not method:
             shown = [line for line in body.strip().splitlines() if line.startswith((">>>", "..."))]
             code = "\n".join(re.sub(r"^(>>>|\.\.\.) ?|\s+# doctest.*$", "", line) for line in shown)
             out.append(f"```python\n{code}\n```")
@@ -232,7 +243,9 @@ def _text(doc: str | None, method: str = "", seen: dict[tuple[str, str], str] | 
             out += [_wrapped(f"Returns {_entry(name, what)}") for name, what in _entries(body)]
         elif title in {"Parameters", "Attributes"}:
             out += _lists(body, method, {} if seen is None else seen)
-        elif title not in {"Methods", "Raises"}:
+        elif title not in {"Examples", "Methods", "Notes", "Raises"} or (
+            title == "Notes" and not method
+        ):
             # The page on IAM has the permissions.
             parts = [part for part in body.strip().split("\n\n") if not _PERMISSIONS.match(part)]
             out += [_wrapped(_inline(part)) for part in parts]

@@ -61,9 +61,8 @@ these sources; each overrides the one before:
 5. arguments of the call.
 
 Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is
-replaced. Unknown keys are refused. If one source names instance types and a later one requests
-cores or memory, only the later one counts; the same holds the other way round. Similarly, a later
-`use_best_zone = true` cancels a `zone_name`, and a later `region` cancels zones of another one.
+replaced. Unknown keys are refused. Of instance types and a request for cores or memory, the later
+source counts. A later `use_best_zone = true` cancels a `zone_name`, a later `region` other zones.
 """
 
 _DECLARED = """\
@@ -72,19 +71,12 @@ _DECLARED = """\
 A declared cluster: a stack beside `network`. `terradask apply NAME`, the `cdktf` command and
 `Cluster(name="NAME")` deploy it alike. Its table takes every setting of `[cluster]`; settings that
 it leaves out are as there, and tables are merged key by key. Environment variables and Dask's
-`terradask.cluster` count as `[cluster]`, so the table overrides them; arguments of `Cluster`
-override the table.
+`terradask.cluster` count as `[cluster]`, so the table overrides them.
 
 ```toml
-[cluster]
-tags = { team = "research" }
-
 [clusters.etl]
 max_workers = 50
 worker_vm_types = ["m6i.2xlarge", "m5.2xlarge"]
-
-[clusters.reports]
-max_workers = 10
 ```
 """
 

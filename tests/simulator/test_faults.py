@@ -1,5 +1,5 @@
 """Faults of AWS, of the network and of hosts at drawn points, on one cluster; the invariants are
-asserted after each (docs/faults.md).
+asserted after each (tests/faults.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/faults.md names tests that exist, and has a test or a reason for every fault."""
+"""tests/faults.md names tests that exist, and has a test or a reason for every fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from .. import invariants
 from .named_tests import ROOT, missing_of, named_in
 
-PAGE = (ROOT / "docs/faults.md").read_text()
+PAGE = (ROOT / "tests/faults.md").read_text()
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split(" | "))
     for line in PAGE.splitlines()
