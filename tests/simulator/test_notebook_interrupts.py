@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from terradask import Workspace
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -131,3 +132,16 @@ def test_a_cell_that_awaits_a_cluster(notebook: Kernel, sim: Simulator) -> None:
     assert blocked.error.splitlines() == made.error.splitlines()
     with sim.applied():
         assert leftovers("default", cluster=NAME) == []
+
+
+@pytest.mark.parametrize("code", ["await wait_for_it()", "make()"])
+def test_a_kernel_that_ends_while_a_cell_makes_a_cluster(
+    notebook: Kernel, sim: Simulator, code: str
+) -> None:
+    cell = notebook.begin(code)
+    notebook.printed_until(cell, "event PhaseStarted attach")
+    # As Jupyter does: a message, SIGTERM, and five seconds later SIGKILL.
+    notebook.manager.shutdown_kernel(restart=True)
+    with sim.applied():
+        groups = Workspace.load().deployment(NAME).groups.describe()
+    assert {key: each.desired for key, each in groups.items() if each.desired} == {}

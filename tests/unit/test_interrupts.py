@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import signal
@@ -127,6 +128,25 @@ def test_a_ctrl_c_during_a_rollback_keeps_the_first_error() -> None:
         "  left: the rest of it. To remove it: terradask destroy etl",
         "  before that: NoCapacity: no machines",
     ]
+
+
+@pytest.mark.parametrize("error", [SystemExit(143), asyncio.CancelledError()])
+def test_what_a_failed_rollback_leaves_is_logged_where_the_error_may_not_be_shown(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    rolled_back(error, "created", OSError("no network"))
+    (text,) = caplog.messages
+    assert "etl" in text
+    assert "(no network)" in text
+    assert text.endswith("terradask destroy etl")
+
+
+def test_a_rollback_in_order_is_logged_at_a_signal_alone(caplog: pytest.LogCaptureFixture) -> None:
+    rolled_back(SystemExit(143), "created")
+    assert caplog.messages == ["The deployment of cluster 'etl' was rolled back."]
+    rolled_back(asyncio.CancelledError(), "created")
+    rolled_back(KeyboardInterrupt(), "created", OSError("no network"))
+    assert len(caplog.messages) == 1
 
 
 def explained(status: Status, **fields: Any) -> str:

@@ -14,7 +14,13 @@ from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.lifecycle import _OPEN, Lifecycle
+from terradask._dask.lifecycle import (
+    _BEING_MADE,
+    _OPEN,
+    Lifecycle,
+    cancel_makings,
+    end_open_clusters,
+)
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
 from terradask._dask.rollback import note_left_behind, note_rolled_back
@@ -174,6 +180,36 @@ def test_closing_while_it_is_being_made_takes_it_back_and_waits():
         assert opened.provisioner.cancelled
         assert opened.health.status == Status.closed
         with pytest.raises(InterruptedError):
+            await opening
+
+    asyncio.run(main())
+
+
+def test_the_end_of_the_process_takes_back_what_a_coroutine_makes():
+    async def main():
+        opened = Opened(waits=True)
+        opening = asyncio.ensure_future(opened.open())
+        await asyncio.sleep(0.05)
+        cancel_makings()
+        with pytest.raises(InterruptedError):
+            await opening
+        (error,) = opened.provisioner.undone
+        assert isinstance(error, SystemExit)
+        assert opened.lifecycle not in _BEING_MADE
+
+    asyncio.run(main())
+
+
+def test_the_end_of_the_process_ends_what_a_coroutine_attaches_to():
+    async def main():
+        opened = Opened()
+        opened.attach = lambda _provisioned: asyncio.sleep(HANG_SECONDS)
+        opening = asyncio.ensure_future(opened.open())
+        await eventually_async(lambda: opened.lifecycle.provisioned is not None)
+        end_open_clusters()
+        assert {"at zero", "marked"} <= set(opened.deployed.done)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
             await opening
 
     asyncio.run(main())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -50,6 +51,7 @@ from terradask._dask.job import Job
 from terradask._dask.job_methods import JobMethods
 from terradask._dask.lifecycle import (
     Lifecycle,
+    cancel_makings,
     end_open_clusters,
     is_shutdown_of_client,
     leave_at_exit,
@@ -552,4 +554,6 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
 
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.
 atexit.register(end_open_clusters)
+# Python calls atexit's functions only when all threads have ended.
+getattr(threading, "_register_atexit", atexit.register)(cancel_makings)
 leave_at_fork(Cluster)

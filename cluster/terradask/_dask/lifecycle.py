@@ -133,6 +133,7 @@ class Lifecycle:
             raise ValueError("Cluster is closed")
         self.health.status = Status.starting
         with signals_cancel(self.provisioner.note_unfinished) as signals:
+            _BEING_MADE.add(self)
             try:
                 await self._provision_and_attach(attach, signals)
             except BaseException as error:
@@ -140,6 +141,8 @@ class Lifecycle:
                 if self.health.status not in (Status.closing, Status.closed):
                     await self._fail(error, disconnect, signals)
                 raise
+            finally:
+                _BEING_MADE.discard(self)
 
     async def _provision_and_attach(
         self, attach: Callable[[Provisioned], Awaitable[None]], signals: SignalsOfTask
@@ -197,7 +200,7 @@ class Lifecycle:
         return bool(self.shutdown_on_close) and not self._is_ended
 
     async def _provision_in_thread(self, signals: SignalsOfTask) -> Provisioned:
-        provisioning = asyncio.ensure_future(self.threads.call(self.provisioner.run))
+        provisioning = asyncio.ensure_future(self.threads.call(self._provision))
         try:
             found: Provisioned = await asyncio.shield(provisioning)
         except asyncio.CancelledError as error:
@@ -208,6 +211,14 @@ class Lifecycle:
                 if not is_interrupted(error):
                     raise error from failure
             raise
+        return found
+
+    def _provision(self) -> Provisioned:
+        found = self.provisioner.run()
+        # At once: the process may end before its loop goes on.
+        if self.request.shutdown_on_close is None:
+            self.shutdown_on_close = found.origin != "attached"
+        self.provisioned = found
         return found
 
     async def _in_full(self, rollback: Awaitable[Any], signals: SignalsOfTask) -> Any:
@@ -440,6 +451,17 @@ def _run_key(provisioned: Provisioned) -> tuple[str, str, str]:
 
 #: The clusters of this process.
 _OPEN = left_to_parent(_disown)
+#: Those that a coroutine makes now.
+_BEING_MADE = left_to_parent(_disown)
+
+
+def cancel_makings() -> None:
+    """Roll back clusters that coroutines make while the process ends, as that of a notebook's
+    kernel. Called before Python waits for the threads that make them.
+    """
+    for each in list(_BEING_MADE):
+        # Of a SystemExit the log has what is left.
+        each.provisioner.cancel(SystemExit())
 
 
 def end_open_clusters() -> None:
@@ -447,12 +469,12 @@ def end_open_clusters() -> None:
     soon after a kernel's shutdown request waits until this is done.
     """
     with termination_held():
-        at_zero = set()
-        for each in list(_OPEN):
+        at_zero, clusters = set(), {*_OPEN, *_BEING_MADE}
+        for each in clusters:
             with contextlib.suppress(Exception):
                 if each.zero_at_exit():
                     at_zero.add(each)
-        for each in list(_OPEN):
+        for each in clusters:
             with contextlib.suppress(Exception):
                 each.end_at_exit(is_zero=each in at_zero)
             each.shutdown_on_close = False

@@ -54,14 +54,16 @@ class Made:
             roll_back(self.workspace, self.deployment, origin, safely)
         except BaseException as second:
             note_left_behind(error, name, origin, second)
+            if not isinstance(error, Exception | KeyboardInterrupt):
+                # Python shows no SystemExit, and asyncio may drop a task's cancellation.
+                _warn(error)
             if isinstance(error, Exception) and not isinstance(second, Exception):
                 note_left_behind(second, name, origin, second)
                 raise second from error
         else:
             note_rolled_back(error, name, origin)
-        if isinstance(error, SystemExit):
-            # Python shows nothing of it.
-            logger.warning("%s", " ".join(getattr(error, "__notes__", ())))
+            if isinstance(error, SystemExit):
+                _warn(error)
 
     def note_unfinished(self, error: BaseException) -> None:
         """Add notes to a second Ctrl-C, which doesn't wait for the end of the rollback."""
@@ -91,6 +93,11 @@ def roll_back(
     except BaseException:
         _stop_quickly(deployment, origin)
         raise
+
+
+def _warn(error: BaseException) -> None:
+    """Log an error's notes."""
+    logger.warning("%s", "; ".join(getattr(error, "__notes__", ())))
 
 
 def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
