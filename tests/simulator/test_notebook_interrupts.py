@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from terradask import Workspace
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -142,6 +141,6 @@ def test_a_kernel_that_ends_while_a_cell_makes_a_cluster(
     notebook.printed_until(cell, "event PhaseStarted attach")
     # As Jupyter does: a message, SIGTERM, and five seconds later SIGKILL.
     notebook.manager.shutdown_kernel(restart=True)
-    with sim.applied():
-        groups = Workspace.load().deployment(NAME).groups.describe()
-    assert {key: each.desired for key, each in groups.items() if each.desired} == {}
+    groups = sim.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    own = [each for each in groups if f"-{NAME}-" in each["AutoScalingGroupName"]]
+    assert [each["AutoScalingGroupName"] for each in own if each["DesiredCapacity"]] == []
