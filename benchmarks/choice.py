@@ -1,6 +1,4 @@
-"""Choosing among all instance types of us-east-1, loaded before from AWS's answers. Each figure is
-the median of 20.
-"""
+"""Choosing among all instance types of us-east-1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Synthesis of 50 declared clusters, and the plan of one unchanged cluster, compared with Terraform
-alone. Each run is a fresh process.
+alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The time from `cluster.sync_software()` after an edit of an editable package until all workers
-have imported it. The package is rebuilt, sent and installed on each host, and workers restart, a
-quarter at a time.
+have imported it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Scanning an environment of 150 packages and resolving it for hosts, compared with `uv pip
-compile` of the same list. Whole processes, warm cache, index on loopback.
+compile` of the same list, with a warm cache.
 """
 
 from __future__ import annotations
