@@ -100,7 +100,7 @@ def test_a_cluster_runs_is_stopped_and_gone(sim: Simulator, terradask, packed) -
         assert status["state"] == "running"
         assert "packed: " in runs["README.md"]
         assert " scheduler " in runs["logs/scheduler.txt"]
-        assert "joined" in runs["events.txt"]
+        assert "  running\n" in runs["events.txt"]
         assert "../../x" in runs["objects.json"]
         assert "https://(sensitive)@host" in runs["documents/software.lock.txt"]
         state = json.loads(runs["states/packed.json"])["state"]

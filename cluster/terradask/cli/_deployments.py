@@ -456,7 +456,7 @@ def watch(workspace: Workspace, name: str) -> None:
         else:
             _print_events(deployment)
     except KeyboardInterrupt:
-        message("closed; the cluster keeps running")
+        message("closed; nothing was changed")
 
 
 def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> None:
