@@ -133,5 +133,5 @@ def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
     # It was only attached to. A quick client isn't seen while it connects, or leaves.
     seen = {view.state for view in views}
     assert {"attaching", "running", "left running"} <= seen
-    assert seen <= {"connecting", "attaching", "running", "closing", "left running"}
+    assert seen <= {"connecting", "attaching", "running", "stopping", "left running"}
     assert {step.name for view in views for step in view.steps} == {"scheduler", "workers"}
