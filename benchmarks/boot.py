@@ -54,12 +54,13 @@ _STEPS = {
 }
 _STARTED, _WHOLE = "power on to boot.sh", "boot.sh to `running`"
 _FROM_POWER = "power on to `running`"
+_ENVIRONMENT_STEP, _DASK_STEP = "`environment` to `starting`", "`starting` to `running`"
 #: Rows of hosts that install nothing.
 _OF_IMAGES = (
     _STARTED,
     "boot.sh, all",
-    "`environment` to `starting`",
-    "`starting` to `running`",
+    _ENVIRONMENT_STEP,
+    _DASK_STEP,
     _WHOLE,
     _FROM_POWER,
 )
@@ -88,11 +89,13 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         # Before the network has an image: the same hosts, stopped or new.
         for number in range(runs + 1):
             for prefix, standby in (("worker: ", 0), ("standby: ", 1)):
-                name = f"{prefix}{_FROM_POWER}"
-                seconds = _worker(aws, f"{prefix.strip(': ')}-{number}", standby)
-                print(f"  run {number}: {name} {seconds:.2f}", file=sys.stderr, flush=True)
-                if number:
-                    rows.setdefault(name, Row(name)).runs.append(seconds)
+                for step, seconds in _worker(
+                    aws, f"{prefix.strip(': ')}-{number}", standby
+                ).items():
+                    name = f"{prefix}{step}"
+                    print(f"  run {number}: {name} {seconds:.2f}", file=sys.stderr, flush=True)
+                    if number:
+                        rows.setdefault(name, Row(name)).runs.append(seconds)
         candidates: dict[str, Callable[[int], dict[str, float]]] = {
             "": lambda number: {**_empty(aws, number), **_host(aws, f"cold-{number}")},
             "image: ": lambda number: _host(aws, f"image-{number}"),
@@ -131,8 +134,10 @@ def _empty(aws: BootedAws, number: int) -> dict[str, float]:
     return {"power on to the first command of other user data": float(started) - machine.started_at}
 
 
-def _worker(aws: BootedAws, cluster: str, standby: int) -> float:
-    """Return the seconds from power on until a second worker of a cluster is `running`."""
+def _worker(aws: BootedAws, cluster: str, standby: int) -> dict[str, float]:
+    """Return the seconds of each step from power on until a second worker of a cluster is
+    `running`.
+    """
     group = f"terradask-default-{cluster}-workers"
     with ExitStack() as stack:
         autoscaling, s3 = (
@@ -177,11 +182,20 @@ def _worker(aws: BootedAws, cluster: str, standby: int) -> float:
         made.wait_for_workers(2, timeout=240)
         bucket, key = bucket_name("default", "123456789012", "us-east-1"), f"hosts/{new}.json"
 
-        def running_at() -> str | None:
+        def history() -> dict[str, str]:
             found = s3.get_object(Bucket=bucket, Key=f"clusters/{cluster}/{key}")["Body"].read()
-            return dict(json.loads(found)["history"]).get("running")
+            states = dict(json.loads(found)["history"])
+            return states if "running" in states else {}
 
-        return _epoch(eventually(running_at)) - aws.power.machines[new].started_at
+        states = {state: _epoch(at) for state, at in eventually(history).items()}
+        begins = aws.power.machines[new].started_at
+        return {
+            "power on to `booting`": states["booting"] - begins,
+            "`booting` to `environment`": states["environment"] - states["booting"],
+            _ENVIRONMENT_STEP: states["starting"] - states["environment"],
+            _DASK_STEP: states["running"] - states["starting"],
+            _FROM_POWER: states["running"] - begins,
+        }
 
 
 def _host(aws: BootedAws, cluster: str) -> dict[str, float]:
@@ -227,8 +241,8 @@ def _steps(trace: str, started_at: float, states: Mapping[str, float]) -> dict[s
         seconds[f"boot.sh: {name}"] = end - at
     seconds["boot.sh, all"] = unit - first
     seconds["unit to `environment`"] = states["environment"] - unit
-    seconds["`environment` to `starting`"] = states["starting"] - states["environment"]
-    seconds["`starting` to `running`"] = states["running"] - states["starting"]
+    seconds[_ENVIRONMENT_STEP] = states["starting"] - states["environment"]
+    seconds[_DASK_STEP] = states["running"] - states["starting"]
     seconds[_WHOLE] = states["running"] - first
     seconds[_FROM_POWER] = states["running"] - started_at
     return seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -86,6 +87,22 @@ def test_machines_that_come_later_are_waited_for(sim: Simulator) -> None:
         assert cluster.get_client().submit(sum, [1, 2]).result() == 3
     (refusal,) = refusals
     assert "InsufficientInstanceCapacity" in refusal
+
+
+@pytest.mark.usefixtures("as_user")
+def test_an_interrupted_wait_for_machines_is_rolled_back(sim: Simulator) -> None:
+    refusals: list[str] = []
+
+    def interrupts_the_first_refusal(event: ProgressEvent) -> None:
+        if "goes on asking" in getattr(event, "text", "") and not refusals:
+            refusals.append(event.text)
+            signal.raise_signal(signal.SIGINT)
+
+    with sim.no_capacity(), pytest.raises(KeyboardInterrupt):
+        Cluster("given-up", n_workers=1, progress=interrupts_the_first_refusal)
+    assert refusals
+    with sim.applied():
+        assert leftovers("default", cluster="given-up") == []
 
 
 @pytest.mark.usefixtures("as_user")
