@@ -25,7 +25,7 @@ PACKAGES = {
     *("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection"),
     # What a terminal shows.
     *("rich", "pygments", "markdown-it-py", "mdurl"),
-    *("botocore", "jmespath", "python-dateutil", "six", "urllib3"),
+    *("boto3", "s3transfer", "botocore", "jmespath", "python-dateutil", "six", "urllib3"),
     *("dask", "click", "cloudpickle", "fsspec", "packaging", "partd", "locket", "pyyaml", "toolz"),
     *("distributed", "jinja2", "markupsafe", "msgpack", "psutil", "sortedcontainers", "tblib"),
     *("tornado", "zict", "lazy-importer"),

@@ -141,7 +141,7 @@ def test_what_only_hosts_need_is_added(tmp_path: Path) -> None:
 
 
 def test_what_terradask_deploys_with_stays_here(tmp_path: Path) -> None:
-    plant(tmp_path, "terradask", "cdktf", "uv", "constructs", "terradask-simulator")
+    plant(tmp_path, "terradask", "cdktf", "uv", "boto3", "constructs", "terradask-simulator")
     plant(tmp_path, "terradask-simulator", "boto3", "moto")
     plant(tmp_path, "moto", "boto3")
     plant(tmp_path, "cdktf", "jsii")
@@ -161,7 +161,6 @@ def test_what_terradask_deploys_with_stays_here(tmp_path: Path) -> None:
         "constructs": "taken",
         "jsii": "taken",
         "cattrs": "taken",
-        # Tasks may use it.
         "boto3": "taken",
         "attrs": "taken",
         "other": "taken",

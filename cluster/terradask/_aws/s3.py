@@ -246,7 +246,7 @@ class ObjectStore:
         with unless(*lost):
             self._put(key, content, ContentType=JSON, **condition)
             return True
-        # If an answer is lost, botocore retries, and the first attempt fails the condition.
+        # If an answer is lost, boto3 retries, and the first attempt fails the condition.
         found = self.read(key)
         return found is not None and found.content == content
 

@@ -1,4 +1,4 @@
-"""One botocore session for one region, with lazily created clients that raise typed errors."""
+"""One boto3 session for one region, with lazily created clients that raise typed errors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from terradask_host.bucket_owner import expect_owner
 from terradask_modules.partitions import partition_of
 
 if TYPE_CHECKING:
+    from boto3.session import Session
     from botocore.credentials import Credentials, ReadOnlyCredentials
     from botocore.loaders import Loader
-    from botocore.session import Session
 
 
 #: Largest object that is sent without waiting for S3's `100 Continue`.
@@ -82,7 +82,7 @@ class Aws:
     ) -> None:
         self.region = region
         self._attempts = attempts
-        #: Profile in the caller's AWS configuration; None: botocore's default.
+        #: Profile in the caller's AWS configuration; None: boto3's default.
         self.profile = profile
         source = None if role is None else Aws(region, profile=profile, attempts=attempts)
         self._role = None if role is None or source is None else RoleSession(source, role)
@@ -108,7 +108,7 @@ class Aws:
         # An existing client doesn't wait for the creation of another, a tenth of a second.
         if (made := self._clients.get(name)) is not None:
             return made
-        # Creating a client from a botocore session is not thread-safe; using clients is.
+        # Creating a client from a boto3 session is not thread-safe; using clients is.
         with self._lock:
             if name not in self._clients:
                 self._clients[name] = self._make_client(name)
@@ -117,7 +117,7 @@ class Aws:
     def credentials(self) -> Credentials:
         """Return botocore's credentials, which renew themselves. Raises `NoCredentials`."""
         with self._lock, translated(self.region):
-            found = self._botocore().get_credentials()
+            found = self._boto().get_credentials()
         if found is None:
             raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
         return found
@@ -176,7 +176,7 @@ class Aws:
 
         self.check_region()
         with translated(self.region):
-            session = self._botocore()
+            session = self._boto()
             # Without this check, a missing login appears only at the first call.
             credentials = session.get_credentials()
             if credentials is None:
@@ -189,7 +189,8 @@ class Aws:
                 max_pool_connections=32,
                 user_agent_extra="terradask",
             )
-            made = session.create_client(name, config=config)
+            make: Any = session.client
+            made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
         made.meta.events.register("after-call", self._compare_clocks)
         make_observable(made)
@@ -200,7 +201,7 @@ class Aws:
         return name_encryption(expect_owner(client, self.bucket_owners), of_network)
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
-        """Make the next client reload the credentials: botocore reads them once."""
+        """Make the next client reload the credentials: boto3 reads them once."""
         if parsed.get("Error", {}).get("Code") in EXPIRED:
             with self._lock:
                 self._session = None
@@ -216,21 +217,22 @@ class Aws:
     def _note_denied(self, error: AccessDenied) -> None:
         self.denied[error.action, error.resource] = error.by
 
-    def _botocore(self) -> Session:
+    def _boto(self) -> Session:
         if self._session is None:
+            import boto3
             import botocore.session
 
             core = botocore.session.get_session()
-            core.set_config_variable("region", self.region)
-            if self.profile is not None:
-                core.set_config_variable("profile", self.profile)
             core.register_component("data_loader", _models(core.get_config_variable("data_path")))
             parsers = core.get_component("response_parser_factory")
             parsers.set_parser_defaults(timestamp_parser=_utc_time)
             if self._role is not None:
                 core.register_component("credential_provider", self._role.resolver())
-            translate_calls(core, self.region, self._note_denied)
-            self._session = core
+            session = boto3.Session(
+                botocore_session=core, region_name=self.region, profile_name=self.profile
+            )
+            translate_calls(session, self.region, self._note_denied)
+            self._session = session
         return self._session
 
     def _frozen_credentials(self) -> ReadOnlyCredentials:
@@ -261,7 +263,7 @@ _CONNECTED = left_to_parent(_forget_connections)
 def refuse_mfa(session: Session, method: str) -> None:
     """Refuse a role's profile that requires an MFA code. Raises `NoCredentials`.
 
-    botocore would ask in each new session, and Terraform's provider can't ask:
+    boto3 would ask in each new session, and Terraform's provider can't ask:
     https://github.com/hashicorp/terraform-provider-aws/issues/2420
 
     Parameters
@@ -269,14 +271,15 @@ def refuse_mfa(session: Session, method: str) -> None:
     session
         The session, with known but unused credentials.
         method
-        botocore's name of the credentials' source.
+        boto3's name of the credentials' source.
     """
     if method != "assume-role":
         return
-    device = session.get_scoped_config().get("mfa_serial")
+    # boto3 has no public name for its configuration.
+    device = session._session.get_scoped_config().get("mfa_serial")
     if device is None:
         return
-    profile = session.profile or "default"
+    profile = session.profile_name
     raise NoCredentials(
         "the profile requires an MFA code, which Terraform can't ask for",
         given=f"{profile}: mfa_serial = {device}",

@@ -1,4 +1,4 @@
-"""Translate botocore's exceptions into terradask's typed errors, in every client."""
+"""Translate boto3's exceptions into terradask's typed errors, in every client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from terradask.errors import (
 from terradask_host.end_once import THROTTLED
 
 if TYPE_CHECKING:
+    from boto3.session import Session
     from botocore.exceptions import ClientError
-    from botocore.session import Session
 
 CREDENTIALS_ADVICE = (
     "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or "
@@ -70,9 +70,8 @@ def translate_calls(
 ) -> None:
     """Make every later client of a session raise typed errors, paginators and waiters included.
 
-    Each is chained from botocore's; errors without a typed counterpart stay botocore's. This uses
-    its extension point, its events. `on_denied` gets each refusal, also those that are caught
-    later.
+    Each is chained from boto3's; errors without a typed counterpart stay boto3's. This uses boto3's
+    extension point, its events. `on_denied` gets each refusal, also those that are caught later.
     """
 
     class TranslatedCalls:
@@ -89,12 +88,12 @@ def translate_calls(
     def extend(base_classes: list[type], **_: Any) -> None:
         base_classes.insert(0, TranslatedCalls)
 
-    session.get_component("event_emitter").register("creating-client-class", extend)
+    session.events.register("creating-client-class", extend)
 
 
 @contextmanager
 def translated(region: str, service: str = "") -> Iterator[None]:
-    """Raise typed errors inside botocore, outside of clients: for sessions and their credentials.
+    """Raise typed errors inside boto3, outside of clients: for sessions and their credentials.
     Errors unknown to `typed_error` pass unchanged.
 
     The service's IAM prefix is added to the action of a refusal without one.
@@ -111,7 +110,7 @@ def translated(region: str, service: str = "") -> Iterator[None]:
 
 
 def typed_error(error: Exception, region: str, service: str = "") -> AwsError | None:
-    """Return the typed error for one of botocore's, or None."""
+    """Return the typed error for one of boto3's, or None."""
     from botocore import exceptions as boto
 
     if (unset := _unusable_here(error)) is not None:

@@ -34,8 +34,6 @@ TOOLS = frozenset(
 )
 #: The reason for dropping them.
 ONLY_DEPLOYMENT = "only terradask needs it, for deployments"
-#: The embedded AWS needs it, and users' tasks call AWS with it.
-ALSO_OF_TASKS = frozenset({"boto3"})
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,6 @@ def _deployment_tools(
     installed: Sequence[Installed], here: Mapping[str, str], keep: Collection[str]
 ) -> set[str]:
     """Return terradask's tools and their dependencies, unless other packages need them."""
-    keep = ALSO_OF_TASKS.union(keep)
     dependents = dependents_by_name(installed, here)
     tools = {OWN}
     while more := {

@@ -17,6 +17,9 @@ from terradask.cli._app import command
 from terradask.cli._invocation import Invocation
 from terradask.cli._output import message, styled
 
+#: Libraries whose errors contain AWS's answer.
+_AWS_LIBRARIES = ("botocore", "boto3")
+
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -73,7 +76,7 @@ def _failed(invocation: Invocation, error: Exception) -> int:
     problem = f"{type(error).__name__}: {error}"
     advice = (
         "an error of AWS: correct its cause, or try again later; --debug shows the call"
-        if type(error).__module__.partition(".")[0] == "botocore"  # with AWS's answer
+        if type(error).__module__.partition(".")[0] in _AWS_LIBRARIES
         else "this is a bug in terradask: run the command with --debug and report its output"
     )
     _report(

@@ -21,7 +21,7 @@ HOSTS_NEED_IT = "its hosts can't do without it"
 
 @dataclass(frozen=True)
 class Listed:
-    """How EC2 lists it by tags: botocore's method, the key of the list, the key of the id."""
+    """How EC2 lists it by tags: boto3's method, the key of the list, the key of the id."""
 
     call: str
     listing: str
@@ -37,7 +37,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Named:
-    """How it is asked for where no list has tags: botocore's method, its parameter, the key of the
+    """How it is asked for where no list has tags: boto3's method, its parameter, the key of the
     answer; none where it takes more than a call.
     """
 
@@ -52,7 +52,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Deletion:
-    """How it is deleted: botocore's method, and its parameter for the id."""
+    """How it is deleted: boto3's method, and its parameter for the id."""
 
     call: str
     argument: str
@@ -150,7 +150,7 @@ class ResourceKind:
     _: KW_ONLY
     #: Types that exist before it: it is made and adopted after them, and deleted before them.
     after: tuple[str, ...] = ("aws_s3_bucket",)
-    #: botocore's name of its service.
+    #: boto3's name of its service.
     service: str = "ec2"
     #: None: as only this type is, or with what it is part of.
     find: Listed | Named | None = None
@@ -196,7 +196,7 @@ class ResourceKind:
 
 
 def action_of(call: str) -> str:
-    """Return the action of a method of botocore, as policies name it, without its service."""
+    """Return the action of a method of boto3, as policies name it, without its service."""
     return call.title().replace("_", "")
 
 

@@ -167,8 +167,10 @@ class MainJob:
 
     def run(self) -> None:
         """Run all steps. Raises `DemoFailed`."""
+        import boto3
+
         # Two zones, as in a careful first setup: every zone costs subnets, routes and time.
-        zones = listed_zones(data.client("ec2"))[:2]
+        zones = listed_zones(boto3.client("ec2"))[:2]
         text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(zones))
         self.settings.write_text(text, encoding="utf-8")
         runner = Runner(self.printer.started, self.printer.ended)
@@ -261,9 +263,10 @@ class MainJob:
         self._client = cluster.get_client()
 
     def _compute(self, _result: StepResult) -> None:
+        import boto3
         import dask.dataframe as dd
 
-        s3 = data.client("s3")
+        s3: Any = boto3.client("s3")
         s3.create_bucket(Bucket=self.bucket)
         frame = data.weather(SEED)
         size = data.write(frame, self.bucket)
@@ -434,7 +437,9 @@ class MainJob:
         self.printer.check(promise, not left, left)
 
     def _delete_bucket(self) -> None:
-        s3 = data.client("s3")
+        import boto3
+
+        s3: Any = boto3.client("s3")
         with unless("NoSuchBucket"):
             for number in range(data.FILES):
                 s3.delete_object(Bucket=self.bucket, Key=data.key(number))

@@ -49,7 +49,7 @@ _STREAMS_PAGE, EVENTS_PAGE = 50, 10_000
 #: second by account and region. https://repost.aws/knowledge-center/cloudwatch-logs-throttling
 _STREAMS_SECONDS, _EVENTS_SECONDS = 0.1, 0.5
 
-#: Time of retries while AWS throttles, beyond botocore's own retries.
+#: Time of retries while AWS throttles, beyond boto3's own retries.
 _BUSY_SECONDS = 60.0
 
 
@@ -111,7 +111,7 @@ class LogGroup:
 
     @property
     def reads_from_tail(self) -> bool:
-        """Whether this version of botocore can ask for the newest events first."""
+        """Whether this version of boto3 can ask for the newest events first."""
         model = self._aws.client("logs").meta.service_model.operation_model("FilterLogEvents")
         return "startFromHead" in model.input_shape.members
 

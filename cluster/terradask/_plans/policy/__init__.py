@@ -1,1 +1,1 @@
-"""Policy: forbidden contents of a plan's JSON. Uses neither botocore nor Dask."""
+"""Policy: forbidden contents of a plan's JSON. Uses neither boto3 nor Dask."""
