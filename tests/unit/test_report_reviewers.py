@@ -102,7 +102,7 @@ def test_a_replaced_vpc_is_one_caution_with_its_consequence() -> None:
 
 def test_equal_texts_are_there_once_and_addresses_before_them() -> None:
     text = to_markdown(change("new-network"))
-    assert text.count("Makes an instance of Amazon Linux 2023 a host") == 1
+    assert text.count("terradask-host.service starts") == 1
     assert text.count("user_data: document") == 10
     assert text.count("\n`user_data` of ") == 1
     short = to_markdown(change("new-network"), limit=6_000)
