@@ -264,7 +264,7 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
 
 def test_the_runs_python_comes_from_the_systems_repositories(machine: Machine) -> None:
     script = machine.folder / "boot.sh"
-    head, rest = script.read_text().split("\n# The host program and its own packages", 1)
+    head, rest = script.read_text().split("\nget_host_program() {", 1)
     assert "venv" in rest
     script.write_text(head)
     for version in ("3.98; reboot", "3.98"):
