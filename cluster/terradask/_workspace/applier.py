@@ -19,7 +19,6 @@ from terradask._observe.store import HOSTS
 from terradask._plans.impact import LOST, refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
-from terradask._terraform.platforms import check_platform
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext, configuration_of
 from terradask._workspace.host_objects import keeping_host_objects
@@ -224,7 +223,7 @@ class Applier:
 
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster, as documented at `Workspace.destroy_cluster`."""
-        check_platform()
+        self.stacks.check_tools(synthesises=False)
         validate_cluster_name(name)
         self.stacks.states.check_not_rolled_back(name)
         if not self.clusters.one(name).objects.names():
@@ -260,7 +259,7 @@ class Applier:
 
     def destroy_network(self) -> None:
         """Destroy the network, as documented at `Workspace.destroy_network`."""
-        check_platform()
+        self.stacks.check_tools(synthesises=False)
         self.clusters.refuse_network_in_use()
         with self.stacks.locked(NETWORK_STACK) as stack:
             self.stacks.states.check_not_rolled_back(NETWORK_STACK)

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._terraform.folder_contents import CONFIGURATION
-from terradask._terraform.platforms import check_platform
 from terradask._workspace.context import configuration_of
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineError, TerradaskError, TerraformCancelled
@@ -101,8 +100,7 @@ class Planner:
         from terradask._plans.policy.masking import masked_text
         from terradask._plans.report import WorkspaceReport
 
-        # Once, rather than for each stack.
-        check_platform()
+        self._stacks.check_tools(synthesises=not destroy)
         names = in_order(self._declared() if stacks is None else stacks)
         alone = names[0] if stacks is not None and len(names) == 1 else None
         if alone not in (None, NETWORK_STACK):
@@ -311,6 +309,7 @@ class Planner:
         TerradaskError
             As `plan_cluster` does.
         """
+        self._stacks.check_tools(synthesises=True)
         return self._plan_cluster(name, starts=True, refresh=refresh)
 
     def _plan_cluster(
@@ -492,6 +491,7 @@ class Planner:
         ClusterNotFound
             If a cluster isn't deployed.
         """
+        self._stacks.check_tools(synthesises=True)
         self._context.network.baseline()
         clusters = self._clusters
         names = (

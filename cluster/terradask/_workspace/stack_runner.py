@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from terradask._synthesis.framework_environment import FrameworkEnvironment
+from terradask._terraform.binary import find_terraform
 from terradask._terraform.platforms import check_platform
 from terradask.errors import BackendMissing
 from terradask_modules.names import NETWORK_STACK
@@ -39,6 +42,16 @@ class StackRunner:
         from terradask._workspace.stack import Stack
 
         return Stack(name, self._context, self.states)
+
+    def check_tools(self, *, synthesises: bool) -> None:
+        """Look for the programs on this machine, before any call to AWS: a version is asked once
+        for each program.
+
+        Raises `SetupError` if there is no Terraform, or no way to have CDKTF.
+        """
+        find_terraform(os.environ)
+        if synthesises:
+            FrameworkEnvironment.here(self._context.progress).other_python()
 
     @contextmanager
     def locked(self, name: str) -> Iterator[Stack]:
