@@ -174,5 +174,5 @@ def test_a_terminal_shows_a_cluster_that_starts(
         expect(rows).to_contain_text("20 running", timeout=PATIENCE_MS)
         keep(page.locator(".jp-Terminal-body"), "terminal-watch.png", tmp_path)
         page.keyboard.press("Control+c")
-        expect(rows).to_contain_text("the cluster keeps running", timeout=PATIENCE_MS)
+        expect(rows).to_contain_text("closed; nothing was changed", timeout=PATIENCE_MS)
     workspace.destroy_cluster("nightly")

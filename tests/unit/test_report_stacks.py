@@ -13,6 +13,7 @@ from typing import Any
 import click
 import pytest
 
+from terradask._common.progress import silent
 from terradask._plans.basis import commit_of
 from terradask._plans.impact import RunningCluster
 from terradask._plans.report import PlanReport, ReportContext
@@ -34,6 +35,7 @@ class PlannedAsTold(Planner):
     ) -> None:
         context: Any = SimpleNamespace(
             aws=None,
+            progress=silent,
             settings=SimpleNamespace(clusters=clusters),
             network=SimpleNamespace(baseline=self._read_baseline),
         )

@@ -93,8 +93,8 @@ def _footer(report: WorkspaceReport, *, can_be_applied: bool) -> str:
     if not (_effect(report) and can_be_applied):
         return ""
     how = "Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report."
-    # A paragraph of its own: GitLab joins lines.
-    return f"\n{small(how)}\n"
+    # Below the report's origin: GitLab joins lines.
+    return f"<br>{small(how)}\n"
 
 
 def _short(report: WorkspaceReport) -> Iterator[Section]:
