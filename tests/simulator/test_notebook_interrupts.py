@@ -94,14 +94,18 @@ def test_a_cell_that_makes_a_cluster(notebook: Kernel, sim: Simulator) -> None:
     assert attaching.error.splitlines()[0] == "interrupted: nothing was changed"
     waiting = interrupted(
         notebook,
-        "print('event waits', flush=True); cluster.wait_for_workers(150)",
+        # Not by the cell itself: the interruption would come while it prints.
+        "import threading; threading.Timer(1, print, ['event waits']).start(); "
+        "cluster.wait_for_workers(150)",
         "waits",
     )
     assert waiting.error.splitlines() == [
         "interrupted: nothing was taken back",
         f"  left: cluster {NAME!r}, until it is closed or this program ends",
     ]
-    closing = interrupted(notebook, "print('event ends', flush=True); cluster.close()", "ends")
+    closing = interrupted(
+        notebook, "threading.Timer(0.3, print, ['event ends']).start(); cluster.close()", "ends"
+    )
     assert closing.error.splitlines() == [
         f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
         f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
