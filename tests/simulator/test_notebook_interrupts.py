@@ -106,10 +106,17 @@ def test_a_cell_that_makes_a_cluster(notebook: Kernel, sim: Simulator) -> None:
     closing = interrupted(
         notebook, "threading.Timer(0.3, print, ['event ends']).start(); cluster.close()", "ends"
     )
-    assert closing.error.splitlines() == [
-        f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
-        f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
-    ]
+    assert closing.error.splitlines() in (
+        [
+            f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
+            f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
+        ],
+        # At the last moment.
+        [
+            "interrupted: nothing was taken back",
+            f"  left: cluster {NAME!r} has ended: its deployment is destroyed",
+        ],
+    )
 
 
 def test_a_cell_that_awaits_a_cluster(notebook: Kernel, sim: Simulator) -> None:

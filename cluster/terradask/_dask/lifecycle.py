@@ -277,7 +277,12 @@ class Lifecycle:
 
     def _explain(self, error: BaseException) -> None:
         name, provisioned = self.health.name, self.provisioned
-        if provisioned is None or self._is_ended or not self.is_made:
+        if provisioned is None or not self.is_made:
+            return
+        if self._is_ended:
+            explain_interrupt(
+                error, "nothing was taken back", f"cluster {name!r} has ended: {self.how_ended}"
+            )
             return
         until = "is closed or this program ends" if self.shutdown_on_close else "is stopped"
         if self.health.status == Status.running:
