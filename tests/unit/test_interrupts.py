@@ -178,9 +178,10 @@ def test_calls_of_an_open_cluster_show_what_goes_on() -> None:
     assert ending.endswith("To end it: terradask destroy etl\n")
     assert explained(Status.closing, _stops=True).endswith("terradask stop etl\n")
     assert "nothing was changed" in explained(Status.closing, shutdown_on_close=False)
-    # The rollback explains these, and Python the others.
+    ended = explained(Status.closing, _is_ended=True, how_ended="its deployment stays")
+    assert ended.endswith("left: cluster 'etl' has ended: its deployment stays\n")
+    # The rollback explains these.
     assert explained(Status.running, is_made=False) == ""
-    assert explained(Status.closing, _is_ended=True) == ""
 
 
 def test_an_explained_ctrl_c_pickles() -> None:
