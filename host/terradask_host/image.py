@@ -25,8 +25,8 @@ from terradask_host.documents import FORMAT, now_text
 from terradask_host.errors import EnvironmentFailed, HostError
 from terradask_host.metadata import InstanceMetadata
 
-#: The value of the tag ``terradask:role`` on an instance that becomes an image, and the tag with
-#: the SHA-256 of its recipe. `terradask_modules.names` has the same.
+#: The tag with the SHA-256 of the recipe, on an instance that becomes an image.
+#: `terradask_modules.names` has the same.
 RECIPE_TAG = "terradask:image:recipe"
 #: Key prefix of recipes: the SHA-256 of one follows, or ``wheels/…`` of an environment.
 RECIPES = "host/images/"
