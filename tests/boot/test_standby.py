@@ -96,14 +96,15 @@ exec /usr/sbin/mount.really "$@"
 def test_a_prepared_host_whose_mounts_fail_later_reports_why(aws: BootedAws) -> None:
     workspace, name = Workspace.load(), "unmounted"
     really = aws.power.files["usr/sbin/mount.mount-s3"]
-    aws.power.special[TEMPLATE] = Special(
-        {"usr/sbin/mount.mount-s3": UNMOUNTABLE, "usr/sbin/mount.really": really}
-    )
+    mounts = {"usr/sbin/mount.mount-s3": UNMOUNTABLE, "usr/sbin/mount.really": really}
+    aws.power.special[TEMPLATE] = Special(mounts)
     workspace.apply(workspace.plan_cluster(name, standby=1, connect="private"))
     try:
         prepared = aws.stopped(name)
         machine = aws.power.machines[prepared]
         (machine.folder / "disk/upper/var/lib/broken").touch()
+        # Nor can any host that follows it, which would join before the failure is read.
+        aws.power.special[TEMPLATE] = Special({**mounts, "var/lib/broken": ""})
         with pytest.raises(WorkersMissing) as caught:
             Cluster(
                 name, n_workers=1, connect="private", timeout=BOOT_SECONDS, wait_for_workers=True
