@@ -8,17 +8,18 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
 from botocore.model import OperationModel, Shape, StructureShape
 
+from terradask_simulator.aws.endpoint.answers import Answer
 from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.shapes import MODELS_VARIABLE, REPORT_VARIABLE
 from terradask_simulator.aws.shapes.known import is_known
 from terradask_simulator.aws.shapes.models import Models, models_in, operation_of
-from terradask_simulator.aws.shapes.trees import Problem, of_form, of_json, of_xml
+from terradask_simulator.aws.shapes.trees import Problem, of_form, of_json, of_xml, said
 from terradask_simulator.aws.shapes.values import problem_of_text
 
 __all__ = ["ShapeCheck", "problems_of_answer", "problems_of_request"]
@@ -47,22 +48,6 @@ _LARGE_BYTES = 64 * 1024
 _NOTHING = StructureShape("Nothing", {"type": "structure", "members": {}})
 
 
-class Answered(Protocol):
-    """An answer of the endpoint."""
-
-    @property
-    def status(self) -> str:
-        """The status line."""
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers."""
-
-    @property
-    def body(self) -> bytes:
-        """The body."""
-
-
 class ShapeCheck:
     """Checks calls against botocore's models, and writes each problem once."""
 
@@ -79,7 +64,7 @@ class ShapeCheck:
         report = environ.get(REPORT_VARIABLE)
         return cls(Path(report), models_in(environ.get(MODELS_VARIABLE, ""))) if report else None
 
-    def check(self, operation: Operation, answer: Answered) -> None:
+    def check(self, operation: Operation, answer: Answer) -> None:
         """Check one call and its answer: the answer against the newest release, and the request
         against all, unless it was refused: then its caller knows.
         """
@@ -186,23 +171,14 @@ def _nested(fields: Mapping[str, str]) -> dict[str, Any]:
 def _rest_request(one: OperationModel, shape: Shape, operation: Operation) -> Iterator[Problem]:
     assert isinstance(shape, StructureShape)
     query = {part.partition("=")[0] for part in one.http["requestUri"].partition("?")[2].split("&")}
-    places: dict[str, dict[str, tuple[str, Shape]]] = {"querystring": {}, "header": {}}
-    prefixes = []
-    for name, member in shape.members.items():
-        location, wire = (
-            member.serialization.get("location"),
-            member.serialization.get("name", name),
-        )
-        if location in places:
-            places[location][wire.lower() if location == "header" else wire] = name, member
-        elif location == "headers":
-            prefixes.append(wire.lower())
+    parameters = _members_at(shape, "querystring")
     for name, value in operation.parameters.items():
-        if name in places["querystring"]:
-            yield from _text(places["querystring"][name][1], str(value), f"?{name}")
+        if name in parameters:
+            problem = problem_of_text(parameters[name], str(value), "rfc822")
+            yield from said(f"?{name}", problem, value)
         elif name not in query and name != "x-id" and not name.startswith("X-Amz-"):
             yield f"?{name}", "is not a parameter"
-    yield from _headers(places["header"], tuple(prefixes), operation.headers)
+    yield from _headers(shape, operation.headers)
     payload = shape.serialization.get("payload")
     body = shape.members[payload] if payload else None
     if isinstance(body, StructureShape) and operation.body:
@@ -211,28 +187,31 @@ def _rest_request(one: OperationModel, shape: Shape, operation: Operation) -> It
         yield f".{payload}", "is required"
 
 
-def _headers(
-    known: Mapping[str, tuple[str, Shape]], prefixes: tuple[str, ...], headers: Mapping[str, str]
-) -> Iterator[Problem]:
+def _members_at(shape: StructureShape, location: str) -> dict[str, Shape]:
+    """Return the members of a place of a message by their names there."""
+    return {
+        member.serialization.get("name", name): member
+        for name, member in shape.members.items()
+        if member.serialization.get("location") == location
+    }
+
+
+def _headers(shape: StructureShape, headers: Mapping[str, str]) -> Iterator[Problem]:
+    known = {name.lower(): member for name, member in _members_at(shape, "header").items()}
+    prefixes = (*map(str.lower, _members_at(shape, "headers")), "x-amz-checksum-")
     for name, value in headers.items():
         if name in known:
-            yield from _text(known[name][1], value, name)
+            yield from said(name, problem_of_text(known[name], value, "rfc822"), value)
         elif (
             name.startswith("x-amz-")
             and name not in _COMMON_HEADERS
-            and not name.startswith((*prefixes, "x-amz-checksum-"))
+            and not name.startswith(prefixes)
         ):
             yield name, "is not a header"
 
 
-def _text(shape: Shape, value: str, path: str) -> Iterator[Problem]:
-    problem = problem_of_text(shape, value, "rfc822")
-    if problem is not None:
-        yield path, f"{value[:80]!r} {problem}"
-
-
 def problems_of_answer(
-    one: OperationModel, operation: Operation, answer: Answered
+    one: OperationModel, operation: Operation, answer: Answer
 ) -> Iterator[Problem]:
     """Yield what is wrong with an answer."""
     if answer.status >= "3":
@@ -254,9 +233,7 @@ def problems_of_answer(
         yield from _answer_of_xml(shape, operation, answer)
 
 
-def _answer_of_xml(
-    shape: Shape | None, operation: Operation, answer: Answered
-) -> Iterator[Problem]:
+def _answer_of_xml(shape: Shape | None, operation: Operation, answer: Answer) -> Iterator[Problem]:
     root = ElementTree.fromstring(answer.body)  # noqa: S314  (our own)
     if not root.tag.endswith(f"{operation.name}Response"):
         yield "", f"{root.tag} is not of {operation.name}"
@@ -277,17 +254,9 @@ def _answer_of_xml(
         yield from of_xml(shape, root)
 
 
-def _rest_answer(shape: Shape, answer: Answered) -> Iterator[Problem]:
+def _rest_answer(shape: Shape, answer: Answer) -> Iterator[Problem]:
     assert isinstance(shape, StructureShape)
-    known, prefixes = {}, []
-    for name, member in shape.members.items():
-        how = member.serialization
-        if how.get("location") == "header":
-            known[how.get("name", name).lower()] = name, member
-        elif how.get("location") == "headers":
-            prefixes.append(how.get("name", "").lower())
-    headers = {name.lower(): value for name, value in answer.headers}
-    yield from _headers(known, tuple(prefixes), headers)
+    yield from _headers(shape, {name.lower(): value for name, value in answer.headers})
     payload = shape.serialization.get("payload")
     body = shape.members[payload] if payload else shape
     if isinstance(body, StructureShape) and answer.body:
@@ -295,7 +264,7 @@ def _rest_answer(shape: Shape, answer: Answered) -> Iterator[Problem]:
 
 
 def _problems_of_error(
-    one: OperationModel, operation: Operation, answer: Answered
+    one: OperationModel, operation: Operation, answer: Answer
 ) -> Iterator[Problem]:
     """Yield what is wrong with an error: the operation's model may name which codes it has, and
     with which status.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +33,11 @@ class Models:
     """The models of botocore's installed release, then those in another ``data`` folder, if any."""
 
     def __init__(self, folder: str = "") -> None:
-        self._loaders = [Loader(), *([_only(folder)] if folder else [])]
+        self._loaders = [Loader()]
+        if folder:
+            self._loaders.append(
+                Loader(extra_search_paths=[folder], include_default_search_paths=False)
+            )
         self._known: dict[str, list[ServiceModel]] = {}
 
     def of(self, service: str) -> list[ServiceModel]:
@@ -49,14 +52,8 @@ class Models:
         return self._known[name]
 
 
-@functools.cache
-def models_in(folder: str) -> Models:
-    """Return the models for all who ask for the same."""
-    return Models(folder)
-
-
-def _only(folder: str) -> Loader:
-    return Loader(extra_search_paths=[folder], include_default_search_paths=False)
+#: The models for all who ask for the same.
+models_in = functools.cache(Models)
 
 
 def _service(loader: Loader, name: str) -> ServiceModel | None:
@@ -104,10 +101,6 @@ class _Route:
         ):
             return None
         return 2 * len(self.query) + len(self.parameters) + len(self.headers)
-
-
-def _has(given: Mapping[str, Any], name: str, value: str) -> bool:
-    return name in given and (not value or given[name] == value)
 
 
 @functools.cache
