@@ -277,9 +277,8 @@ def install() -> None:
             return run(response)
 
 
-def create_capacity_reservation(response: Any) -> Any:
+def create_capacity_reservation(response: Any) -> dict[str, Any]:
     """Answer CreateCapacityReservation."""
-    from moto.core.responses import ActionResult
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.utils import add_tag_specification
 
@@ -303,7 +302,7 @@ def create_capacity_reservation(response: Any) -> Any:
     backend.create_tags(
         [made.id], add_tag_specification(response._get_param("TagSpecifications", []))
     )
-    return ActionResult({"CapacityReservation": made.shown()})
+    return {"CapacityReservation": made.shown()}
 
 
 def _time(value: Any) -> datetime.datetime | None:
@@ -313,19 +312,15 @@ def _time(value: Any) -> datetime.datetime | None:
     return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
 
 
-def describe_capacity_reservations(response: Any) -> Any:
+def describe_capacity_reservations(response: Any) -> dict[str, Any]:
     """Answer DescribeCapacityReservations."""
-    from moto.core.responses import ActionResult
-
     backend = response.ec2_backend
     ids = response._get_param("CapacityReservationIds", [])
     found = [_existing(backend, one) for one in ids] or [*reservations_of(backend).values()]
     shown = [one.shown() for one in found]
     for key, values in response._filters_from_querystring().items():
         shown = [one for one in shown if _value(one, key) in values]
-    return ActionResult(
-        page("CapacityReservations", shown, response, smallest=1, most=_LARGEST_PAGE)
-    )
+    return page("CapacityReservations", shown, response, smallest=1, most=_LARGEST_PAGE)
 
 
 def _value(shown: Mapping[str, Any], key: str) -> str | None:
@@ -336,25 +331,21 @@ def _value(shown: Mapping[str, Any], key: str) -> str | None:
     return str(shown.get(member))
 
 
-def cancel_capacity_reservation(response: Any) -> Any:
+def cancel_capacity_reservation(response: Any) -> dict[str, Any]:
     """Answer CancelCapacityReservation. Its instances run on, on demand."""
-    from moto.core.responses import ActionResult
-
     backend = response.ec2_backend
     cancelled = _existing(backend, response._get_param("CapacityReservationId"))
     cancelled.is_cancelled = True
     for one in index_of(backend).values():
         if getattr(one, "_embedded_reservation", None) == cancelled.id:
             one._embedded_reservation = None
-    return ActionResult({"Return": True})
+    return {"Return": True}
 
 
-def describe_capacity_block_offerings(response: Any) -> Any:
+def describe_capacity_block_offerings(response: Any) -> dict[str, Any]:
     """Answer DescribeCapacityBlockOfferings: one, in the first zone, of the times that are asked
     for.
     """
-    from moto.core.responses import ActionResult
-
     backend = response.ec2_backend
     begins = _time(response._get_param("StartDateRange")) or _now()
     hours = int(response._get_param("CapacityDurationHours"))
@@ -371,7 +362,7 @@ def describe_capacity_block_offerings(response: Any) -> Any:
         "Tenancy": _TENANCY,
     }
     _offered(backend)[offering["CapacityBlockOfferingId"]] = offering
-    return ActionResult({"CapacityBlockOfferings": [offering]})
+    return {"CapacityBlockOfferings": [offering]}
 
 
 def _offered(backend: Any) -> dict[str, dict[str, Any]]:
@@ -379,9 +370,8 @@ def _offered(backend: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def purchase_capacity_block(response: Any) -> Any:
+def purchase_capacity_block(response: Any) -> dict[str, Any]:
     """Answer PurchaseCapacityBlock."""
-    from moto.core.responses import ActionResult
     from moto.ec2.exceptions import EC2ClientError
 
     backend = response.ec2_backend
@@ -403,7 +393,7 @@ def purchase_capacity_block(response: Any) -> Any:
         kind="capacity-block",
     )
     reservations_of(backend)[made.id] = made
-    return ActionResult({"CapacityReservation": made.shown()})
+    return {"CapacityReservation": made.shown()}
 
 
 def group_resources(response: Any) -> str:

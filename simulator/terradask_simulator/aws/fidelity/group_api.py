@@ -112,10 +112,8 @@ def _keep(response: Any) -> None:
             setattr(group, attribute, int(value) if is_number else value)
 
 
-def create_or_update_tags(response: Any) -> Any:
+def create_or_update_tags(response: Any) -> None:
     """Answer CreateOrUpdateTags."""
-    from moto.core.responses import EmptyResult
-
     tags = response._get_param("Tags", [])
     for tag in tags:
         name = tag.get("ResourceId", "")
@@ -123,39 +121,29 @@ def create_or_update_tags(response: Any) -> Any:
             # https://github.com/cloud-custodian/cloud-custodian/issues/380
             raise error(f"AutoScalingGroup not found - AutoScaling Group {name} not found")
     response.autoscaling_backend.create_or_update_tags(tags)
-    return EmptyResult()
 
 
-def delete_auto_scaling_group(response: Any) -> Any:
+def delete_auto_scaling_group(response: Any) -> None:
     """Answer DeleteAutoScalingGroup."""
-    from moto.core.responses import EmptyResult
-
     response.autoscaling_backend.delete_auto_scaling_group(
         response._get_param("AutoScalingGroupName"),
         force=response._get_bool_param("ForceDelete", False),
     )
-    return EmptyResult()
 
 
-def describe_account_limits(response: Any) -> Any:
+def describe_account_limits(response: Any) -> dict[str, Any]:
     """Answer DescribeAccountLimits."""
-    from moto.core.responses import ActionResult
-
     backend = response.autoscaling_backend
-    return ActionResult(
-        {
-            "MaxNumberOfAutoScalingGroups": int(quota_value(*_GROUPS_QUOTA)),
-            "MaxNumberOfLaunchConfigurations": 200,
-            "NumberOfAutoScalingGroups": len(backend.autoscaling_groups),
-            "NumberOfLaunchConfigurations": len(backend.launch_configurations),
-        }
-    )
+    return {
+        "MaxNumberOfAutoScalingGroups": int(quota_value(*_GROUPS_QUOTA)),
+        "MaxNumberOfLaunchConfigurations": 200,
+        "NumberOfAutoScalingGroups": len(backend.autoscaling_groups),
+        "NumberOfLaunchConfigurations": len(backend.launch_configurations),
+    }
 
 
-def describe_scaling_activities(response: Any) -> Any:
+def describe_scaling_activities(response: Any) -> dict[str, Any]:
     """Answer DescribeScalingActivities."""
-    from moto.core.responses import ActionResult
-
     backend = response.autoscaling_backend
     wanted = response._get_param("AutoScalingGroupName")
     ids = response._get_param("ActivityIds", [])
@@ -177,9 +165,7 @@ def describe_scaling_activities(response: Any) -> Any:
         found.sort(key=lambda activity: activity["StartTime"], reverse=True)
     start = int(response._get_param("NextToken") or 0)
     end = start + min(response._get_int_param("MaxRecords") or 100, 100)
-    return ActionResult(
-        {"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None}
-    )
+    return {"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None}
 
 
 def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:

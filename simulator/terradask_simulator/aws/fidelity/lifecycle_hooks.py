@@ -94,10 +94,8 @@ def install() -> None:
     )
 
 
-def put_lifecycle_hook(response: Any) -> Any:
+def put_lifecycle_hook(response: Any) -> None:
     """Answer PutLifecycleHook."""
-    from moto.core.responses import EmptyResult
-
     backend = response.autoscaling_backend
     name = response._get_param("LifecycleHookName")
     group = changeable_group(backend, response._get_param("AutoScalingGroupName"))
@@ -118,53 +116,42 @@ def put_lifecycle_hook(response: Any) -> Any:
         raise error(f"HeartbeatTimeout must be between {_TIMEOUTS[0]} and {_TIMEOUTS[-1]} seconds")
     _check_result(result)
     backend.create_lifecycle_hook(name, group.name, transition, timeout, result)
-    return EmptyResult()
 
 
-def describe_lifecycle_hooks(response: Any) -> Any:
+def describe_lifecycle_hooks(response: Any) -> dict[str, Any]:
     """Answer DescribeLifecycleHooks, without a role and a target, which no hook here has."""
-    from moto.core.responses import ActionResult
-
     group = existing_group(
         response.autoscaling_backend, response._get_param("AutoScalingGroupName")
     )
     found = response.autoscaling_backend.describe_lifecycle_hooks(
         group.name, response._get_param("LifecycleHookNames", [])
     )
-    return ActionResult(
-        {
-            "LifecycleHooks": [
-                {
-                    "LifecycleHookName": hook.name,
-                    "AutoScalingGroupName": group.name,
-                    "LifecycleTransition": hook.lifecycle_transition,
-                    "HeartbeatTimeout": hook.heartbeat_timeout,
-                    "GlobalTimeout": min(100 * hook.heartbeat_timeout, 172800),
-                    "DefaultResult": hook.default_result,
-                }
-                for hook in found
-            ]
-        }
-    )
+    return {
+        "LifecycleHooks": [
+            {
+                "LifecycleHookName": hook.name,
+                "AutoScalingGroupName": group.name,
+                "LifecycleTransition": hook.lifecycle_transition,
+                "HeartbeatTimeout": hook.heartbeat_timeout,
+                "GlobalTimeout": min(100 * hook.heartbeat_timeout, 172800),
+                "DefaultResult": hook.default_result,
+            }
+            for hook in found
+        ]
+    }
 
 
-def complete_lifecycle_action(response: Any) -> Any:
+def complete_lifecycle_action(response: Any) -> None:
     """Answer CompleteLifecycleAction."""
-    from moto.core.responses import EmptyResult
-
     result = response._get_param("LifecycleActionResult")
     _check_result(result)
     _open_action(response).result = result
     BELL.set()
-    return EmptyResult()
 
 
-def record_lifecycle_action_heartbeat(response: Any) -> Any:
+def record_lifecycle_action_heartbeat(response: Any) -> None:
     """Answer RecordLifecycleActionHeartbeat."""
-    from moto.core.responses import EmptyResult
-
     _open_action(response).prolong()
-    return EmptyResult()
 
 
 def _check_result(result: str) -> None:

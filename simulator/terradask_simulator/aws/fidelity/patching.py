@@ -60,9 +60,21 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
 
 
 def add(responses: Any, *answers: Callable[[Any], Any]) -> None:
-    """Add methods, named after the calls that they answer, to one of moto's response classes."""
+    """Add methods, named after the calls that they answer, to one of moto's response classes. They
+    return JSON, or an answer's content for moto to write: members of the API's model, or None.
+    """
     for answer in answers:
-        setattr(responses, answer.__name__, answer)
+        setattr(responses, answer.__name__, _written(answer))
+
+
+def _written(answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    from moto.core.responses import ActionResult
+
+    def method(response: Any) -> Any:
+        content = answer(response)
+        return content if isinstance(content, str) else ActionResult(content)
+
+    return method
 
 
 def _accepts(function: Callable[..., Any], replaced: Callable[..., Any]) -> bool:

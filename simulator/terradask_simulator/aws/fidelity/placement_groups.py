@@ -29,9 +29,8 @@ def install() -> None:
     add(EC2Response, create_placement_group, describe_placement_groups, delete_placement_group)
 
 
-def create_placement_group(response: Any) -> Any:
+def create_placement_group(response: Any) -> dict[str, Any]:
     """Answer CreatePlacementGroup."""
-    from moto.core.responses import ActionResult
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.utils import add_tag_specification
 
@@ -54,25 +53,22 @@ def create_placement_group(response: Any) -> Any:
         [identity],
         add_tag_specification(response._get_param("TagSpecifications", [])),
     )
-    return ActionResult({"PlacementGroup": _shown(backend, name)})
+    return {"PlacementGroup": _shown(backend, name)}
 
 
-def describe_placement_groups(response: Any) -> Any:
+def describe_placement_groups(response: Any) -> dict[str, Any]:
     """Answer DescribePlacementGroups; filters by name and by tag are supported."""
-    from moto.core.responses import ActionResult
-
     backend, wanted = response.ec2_backend, response._get_param("GroupNames", [])
     for name in wanted:
         _check(backend, name)
     shown = [_shown(backend, name) for name in (wanted or _groups(backend))]
     for key, values in response._filters_from_querystring().items():
         shown = [group for group in shown if _value(group, key) in values]
-    return ActionResult({"PlacementGroups": shown})
+    return {"PlacementGroups": shown}
 
 
-def delete_placement_group(response: Any) -> Any:
+def delete_placement_group(response: Any) -> None:
     """Answer DeletePlacementGroup."""
-    from moto.core.responses import EmptyResult
     from moto.ec2.exceptions import EC2ClientError
 
     backend, name = response.ec2_backend, response._get_param("GroupName")
@@ -87,7 +83,6 @@ def delete_placement_group(response: Any) -> Any:
             f"The placement group '{name}' is in use and may not be deleted.",
         )
     backend.tags.pop(_groups(backend).pop(name)["GroupId"], None)
-    return EmptyResult()
 
 
 def _groups(backend: Any) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from terradask_simulator.aws.fidelity.group_schedules import parse_time
+from terradask_simulator.aws.fidelity.patching import add
 from terradask_simulator.aws.fidelity.pricing_list import spot_price
 
 __all__ = ["CHANGES", "PriceChange", "current_price", "install"]
@@ -45,7 +46,6 @@ def current_price(instance_type: str, zone: str) -> Decimal | None:
 
 def install() -> None:
     """Replace moto's response."""
-    from moto.core.responses import ActionResult
     from moto.ec2.responses.spot_instances import SpotInstances
 
     def describe_spot_price_history(response: Any) -> Any:
@@ -69,9 +69,9 @@ def install() -> None:
             for description in _LINUX
             if description in described
         ]
-        return ActionResult({"SpotPriceHistory": rows})
+        return {"SpotPriceHistory": rows}
 
-    SpotInstances.describe_spot_price_history = describe_spot_price_history
+    add(SpotInstances, describe_spot_price_history)
 
 
 def _history(instance_type: str, zone: str) -> list[tuple[datetime.datetime, Decimal]]:

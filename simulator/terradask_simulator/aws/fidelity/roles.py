@@ -32,7 +32,6 @@ _SERVICE_POLICIES = {
 
 def install() -> None:
     """Replace moto's checks and answers."""
-    from moto.core.responses import ActionResult
     from moto.core.serialize import QuerySerializer, never_return, url_encode
     from moto.iam.exceptions import ValidationError
     from moto.iam.models import IAMBackend
@@ -96,7 +95,7 @@ def install() -> None:
     # As a patch: simulator/upstream/release/iam-instance-profile-tags.patch
     def list_instance_profile_tags(response: Any) -> Any:
         profile = response.backend.get_instance_profile(response._get_param("InstanceProfileName"))
-        return ActionResult({"Tags": profile.tags, "IsTruncated": False})
+        return {"Tags": profile.tags, "IsTruncated": False}
 
     add(IamResponse, list_instance_profile_tags)
 

@@ -40,7 +40,6 @@ def session_of(access_key: str) -> Session | None:
 
 def install() -> None:
     """Replace moto's user sessions."""
-    from moto.core.responses import ActionResult
     from moto.iam.models import iam_backends
     from moto.sts.exceptions import STSClientError, STSValidationError
     from moto.sts.models import STSBackend
@@ -69,7 +68,7 @@ def install() -> None:
             "SessionToken": session.token,
             "Expiration": expires,
         }
-        return ActionResult({"Credentials": credentials})
+        return {"Credentials": credentials}
 
     @around(STSBackend, "get_caller_identity")
     def get_caller_identity(identity: Any, backend: Any, access_key_id: str, region: str) -> Any:

@@ -37,7 +37,6 @@ _AGENT_CALLS = frozenset(
 
 def install(sessions: Sessions) -> None:
     """Add the three calls to moto's Systems Manager."""
-    from moto.core.responses import ActionResult
     from moto.ssm.responses import SimpleSystemManagerResponse
 
     def start_session(response: Any) -> Any:
@@ -57,18 +56,16 @@ def install(sessions: Sessions) -> None:
         session = sessions.open(target, address, port, who=who)
         OWNERS[session.session_id] = user_id
         url = f"tcp://127.0.0.1:{session.stream_port}"
-        return ActionResult(
-            {"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url}
-        )
+        return {"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url}
 
     def resume_session(response: Any) -> Any:
         # A lost session of this plugin has ended.
-        return ActionResult({"SessionId": response._get_param("SessionId")})
+        return {"SessionId": response._get_param("SessionId")}
 
     def terminate_session(response: Any) -> Any:
         session_id = response._get_param("SessionId")
         sessions.close(session_id)
-        return ActionResult({"SessionId": session_id})
+        return {"SessionId": session_id}
 
     add(SimpleSystemManagerResponse, start_session, resume_session, terminate_session)
 

@@ -59,8 +59,6 @@ def install() -> None:
 
 
 def _answer(response: Any, policies: Policies, carried: Mapping[str, tuple[str, ...]]) -> Any:
-    from moto.core.responses import ActionResult
-
     context = dict(carried) | {
         one["ContextKeyName"]: tuple(one["ContextKeyValues"])
         for one in response._get_param("ContextEntries") or []
@@ -70,7 +68,7 @@ def _answer(response: Any, policies: Policies, carried: Mapping[str, tuple[str, 
         _result(action, list(_decisions(action, resources, context, policies)))
         for action in response._get_param("ActionNames")
     ]
-    return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+    return {"EvaluationResults": results, "IsTruncated": False}
 
 
 class _Decided(NamedTuple):

@@ -161,10 +161,8 @@ def install() -> None:
     add(AutoScalingResponse, put_warm_pool, describe_warm_pool, delete_warm_pool)
 
 
-def put_warm_pool(response: Any) -> Any:
+def put_warm_pool(response: Any) -> None:
     """Answer PutWarmPool: what isn't given stays, and -1 removes the prepared capacity."""
-    from moto.core.responses import EmptyResult
-
     group = changeable_group(
         response.autoscaling_backend, response._get_param("AutoScalingGroupName")
     )
@@ -190,32 +188,25 @@ def put_warm_pool(response: Any) -> Any:
         instance_reuse_policy=None,
     )
     BELL.set()
-    return EmptyResult()
 
 
-def describe_warm_pool(response: Any) -> Any:
+def describe_warm_pool(response: Any) -> dict[str, Any]:
     """Answer DescribeWarmPool."""
-    from moto.core.responses import ActionResult
-
     group = existing_group(
         response.autoscaling_backend, response._get_param("AutoScalingGroupName")
     )
     first = int(response._get_param("NextToken") or 0)
     last = first + min(response._get_int_param("MaxRecords") or _PAGE, _PAGE)
     states = warmed(group)
-    return ActionResult(
-        {
-            "WarmPoolConfiguration": group.warm_pool,
-            "Instances": states[first:last],
-            "NextToken": str(last) if last < len(states) else None,
-        }
-    )
+    return {
+        "WarmPoolConfiguration": group.warm_pool,
+        "Instances": states[first:last],
+        "NextToken": str(last) if last < len(states) else None,
+    }
 
 
-def delete_warm_pool(response: Any) -> Any:
+def delete_warm_pool(response: Any) -> None:
     """Answer DeleteWarmPool."""
-    from moto.core.responses import EmptyResult
-
     group = changeable_group(
         response.autoscaling_backend, response._get_param("AutoScalingGroupName")
     )
@@ -235,7 +226,6 @@ def delete_warm_pool(response: Any) -> Any:
         )
     group.warm_pool.status = "PendingDelete"
     BELL.set()
-    return EmptyResult()
 
 
 def _size(group: Any) -> int:
