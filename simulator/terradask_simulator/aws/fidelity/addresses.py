@@ -12,6 +12,7 @@ import ipaddress
 from collections.abc import Callable
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install", "public_address_source"]
@@ -76,8 +77,6 @@ def install(public_cidr: str) -> None:
 
 
 def _available_address(subnet: Any, instance: Any) -> str:
-    from moto.ec2.exceptions import EC2ClientError
-
     freed: dict[str, None] = subnet.__dict__.setdefault("_embedded_freed", {})
     freed.update(dict.fromkeys(sorted(subnet._unused_ips - freed.keys())))
     for address in list(freed):
@@ -89,7 +88,7 @@ def _available_address(subnet: Any, instance: Any) -> str:
             break
     else:
         if not freed:
-            raise EC2ClientError(
+            raise ec2_error(
                 "InsufficientFreeAddressesInSubnet",
                 (
                     f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the "

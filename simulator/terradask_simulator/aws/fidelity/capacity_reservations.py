@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.pages import page
 from terradask_simulator.aws.fidelity.patching import add, around
@@ -174,8 +175,6 @@ def reserve(
 
     A pool is a type, a zone and a market.
     """
-    from moto.ec2.exceptions import EC2ClientError
-
     instance_type, zone, market = pool
     preference, targets = _wanted(backend, data)
     if market == "spot" or preference == _NONE:
@@ -186,13 +185,13 @@ def reserve(
         return _slots(fitting)[:count]
     is_block = market == "capacity-block"
     if is_block and any(one.state == "scheduled" for one in targets):
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidCapacityReservationState.PendingActivation",
             "Your Capacity Block is not active yet.",
         )
     slots = _slots([one for one in fitting if (one.kind == "capacity-block") == is_block])
     if len(slots) < count:
-        raise EC2ClientError("ReservationCapacityExceeded", _EXCEEDED)
+        raise ec2_error("ReservationCapacityExceeded", _EXCEEDED)
     return slots[:count]
 
 
@@ -238,11 +237,9 @@ def _members(backend: Any, group: str) -> list[ReservedCapacity]:
 
 
 def _existing(backend: Any, identity: str) -> ReservedCapacity:
-    from moto.ec2.exceptions import EC2ClientError
-
     found = reservations_of(backend).get(identity)
     if found is None:
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidCapacityReservationId.NotFound",
             f"The capacity reservation ID '{identity}' does not exist",
         )
@@ -279,13 +276,12 @@ def install() -> None:
 
 def create_capacity_reservation(response: Any) -> dict[str, Any]:
     """Answer CreateCapacityReservation."""
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.utils import add_tag_specification
 
     backend = response.ec2_backend
     zone = response._get_param("AvailabilityZone")
     if not zone:
-        raise EC2ClientError(
+        raise ec2_error(
             "MissingParameter", "The request must contain the parameter availabilityZone"
         )
     made = ReservedCapacity(
@@ -372,12 +368,10 @@ def _offered(backend: Any) -> dict[str, dict[str, Any]]:
 
 def purchase_capacity_block(response: Any) -> dict[str, Any]:
     """Answer PurchaseCapacityBlock."""
-    from moto.ec2.exceptions import EC2ClientError
-
     backend = response.ec2_backend
     offering = _offered(backend).pop(response._get_param("CapacityBlockOfferingId"), None)
     if offering is None:
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidCapacityBlockOfferingIdNotFound",
             "The Capacity Block offering ID cannot be found for this account.",
         )

@@ -18,6 +18,7 @@ import json
 import uuid
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install"]
@@ -362,7 +363,6 @@ def _processors(instance: Any) -> dict[str, int] | None:
 
 def _describe_flow_logs() -> None:
     from moto.core.responses import ActionResult
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.flow_logs import FlowLogs
     from moto.ec2.responses.flow_logs import FlowLogs as Responses
 
@@ -394,7 +394,7 @@ def _describe_flow_logs() -> None:
         to_bucket = response._get_param("LogDestinationType") == "s3"
         destination = response._get_param("LogDestination")
         if to_bucket and response._get_param("LogGroupName") and destination:
-            raise EC2ClientError(
+            raise ec2_error(
                 "InvalidParameter",
                 "Please only provide LogGroupName or only provide LogDestination.",
             )

@@ -19,7 +19,7 @@ from typing import Any
 
 from terradask_simulator.aws.fidelity.patching import around
 
-__all__ = ["check_instance_ids", "install"]
+__all__ = ["check_instance_ids", "ec2_error", "install"]
 
 _INSTANCE_ID = re.compile("i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
@@ -41,13 +41,19 @@ def install() -> None:
     _check_filters()
 
 
-def check_instance_ids(instance_ids: Collection[str]) -> None:
-    """Refuse an id that no instance can have."""
+def ec2_error(code: str, text: str) -> Exception:
+    """Return one of EC2's errors."""
     from moto.ec2.exceptions import EC2ClientError
 
+    made: Exception = EC2ClientError(code, text)
+    return made
+
+
+def check_instance_ids(instance_ids: Collection[str]) -> None:
+    """Refuse an id that no instance can have."""
     for instance_id in instance_ids:
         if not _INSTANCE_ID.fullmatch(instance_id):
-            raise EC2ClientError("InvalidInstanceID.Malformed", f'Invalid id: "{instance_id}"')
+            raise ec2_error("InvalidInstanceID.Malformed", f'Invalid id: "{instance_id}"')
 
 
 def _word() -> None:
@@ -100,7 +106,6 @@ def _asking_first(argument: str, known: Callable[[Any], Collection[str]]) -> Cal
 
 
 def _check_filters() -> None:
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.responses._base_response import EC2BaseResponse
 
     @around(EC2BaseResponse, "_filters_from_querystring")
@@ -109,7 +114,7 @@ def _check_filters() -> None:
         known = _documented_filters(response._get_action()) if asked else frozenset()
         for name in asked if known else ():
             if name not in known and not name.startswith("tag:"):
-                raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
+                raise ec2_error("InvalidParameterValue", f"The filter '{name}' is invalid")
         return asked
 
 

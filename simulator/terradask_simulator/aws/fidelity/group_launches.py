@@ -14,6 +14,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import now_text
 from terradask_simulator.aws.fidelity.capacity_reservations import targeting
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.group_activities import record
 from terradask_simulator.aws.fidelity.group_pools import (
     Pool,
@@ -161,7 +162,6 @@ def _run_up_to(group: Any, pool: Pool, count: int, *, warm: bool) -> tuple[list[
 
 def _run(group: Any, pool: Pool, count: int, *, warm: bool) -> list[Any]:
     from moto.autoscaling.models import ASG_NAME_TAG, InstanceState
-    from moto.ec2.exceptions import EC2ClientError
 
     wanted, zone = pool.instance_type, pool.place.zone
     if wanted not in offered(group.region, zone):
@@ -169,7 +169,7 @@ def _run(group: Any, pool: Pool, count: int, *, warm: bool) -> list[Any]:
             f"Your requested instance type ({wanted}) is not supported in your requested "
             f"Availability Zone ({zone})."
         )
-        raise EC2ClientError("Unsupported", text)
+        raise ec2_error("Unsupported", text)
     template, ec2 = dict(pool.template), group.ec2_backend
     version = ec2._get_template_from_args(template)
     with targeting(group.CapacityReservationSpecification):

@@ -18,6 +18,7 @@ import datetime
 import hashlib
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["check_architecture", "check_root_volume", "install"]
@@ -193,8 +194,6 @@ def _mappings(image: Any) -> list[dict[str, Any]]:
 
 def check_root_volume(backend: Any, image_id: str, devices: list[dict[str, Any]]) -> None:
     """Refuse a root volume smaller than the image's, with EC2's message."""
-    from moto.ec2.exceptions import EC2ClientError
-
     image = backend.amis.get(image_id)
     if image is None:
         return
@@ -203,7 +202,7 @@ def check_root_volume(backend: Any, image_id: str, devices: list[dict[str, Any]]
     for device in devices:
         size = int((device.get("Ebs") or {}).get("VolumeSize") or snapshot["VolumeSize"])
         if device.get("DeviceName") == root["DeviceName"] and size < snapshot["VolumeSize"]:
-            raise EC2ClientError(
+            raise ec2_error(
                 "InvalidBlockDeviceMapping",
                 f"Volume of size {size}GB is smaller than snapshot '{snapshot['SnapshotId']}', "
                 f"expect size >= {snapshot['VolumeSize']}GB",
@@ -212,7 +211,6 @@ def check_root_volume(backend: Any, image_id: str, devices: list[dict[str, Any]]
 
 def check_architecture(backend: Any, image_id: str, instance_type: str) -> None:
     """Refuse a launch of a type that can't run the image, with EC2's message."""
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     image = backend.amis.get(image_id)
@@ -221,7 +219,7 @@ def check_architecture(backend: Any, image_id: str, instance_type: str) -> None:
     if image is None or not image.architecture or not supported or image.architecture in supported:
         return
     # RunInstances' message: https://github.com/skypilot-org/skypilot/issues/6315
-    raise EC2ClientError(
+    raise ec2_error(
         "InvalidParameterValue",
         f"The architecture '{','.join(supported)}' of the specified instance type does not match "
         f"the architecture '{image.architecture}' of the specified AMI. Specify an instance type "

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.quotas import quota_value
 from terradask_simulator.aws.switchboard import Setting
 
@@ -122,11 +123,9 @@ _NO_SPOT = "There is no Spot capacity available that matches your request."
 
 def check_account(instance_type: str) -> None:
     """Refuse a launch that the account's state doesn't allow."""
-    from moto.ec2.exceptions import EC2ClientError
-
     state = ACCOUNT_STATE.state
     if state and not (state == "free-plan" and _type(instance_type).get("FreeTierEligible")):
-        raise EC2ClientError(*STATES[state])
+        raise ec2_error(*STATES[state])
 
 
 def plan_state() -> bytes:
@@ -155,8 +154,6 @@ def vcpu_quota(instance_type: str, market: str) -> str:
 
 def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> None:
     """Refuse a launch that would exceed a quota."""
-    from moto.ec2.exceptions import EC2ClientError
-
     code = vcpu_quota(instance_type, market) if ENFORCEMENT.on else ""
     if not code:
         return
@@ -165,12 +162,12 @@ def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> No
         return
     if market == "spot":
         # https://github.com/aws-deepracer-community/deepracer-on-the-spot/issues/55
-        raise EC2ClientError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded.")
+        raise ec2_error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded.")
     # AWS (documented): The code of a launch beyond the quota is VcpuLimitExceeded.
     # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
     # AWS (reported): A scaling activity shows this message for a launch beyond the quota.
     # https://www.ctrlstack.com/resources/aws-flawed-silent-but-deadly-why-aws-errors-stink/
-    raise EC2ClientError(
+    raise ec2_error(
         "VcpuLimitExceeded",
         f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for "
         "the instance bucket that the specified instance type belongs to. Please visit "
@@ -213,12 +210,10 @@ def free_capacity(backend: Any, instance_type: str, zone: str, market: str) -> i
 
 def check_capacity(backend: Any, instance_type: str, zone: str, market: str, count: int) -> None:
     """Refuse a launch for which a pool has no capacity."""
-    from moto.ec2.exceptions import EC2ClientError
-
     left = free_capacity(backend, instance_type, zone, market)
     if left is not None and left < count:
         text = _NO_SPOT if market == "spot" else _on_demand_text(backend, instance_type, zone)
-        raise EC2ClientError("InsufficientInstanceCapacity", text)
+        raise ec2_error("InsufficientInstanceCapacity", text)
 
 
 def _on_demand_text(backend: Any, instance_type: str, zone: str) -> str:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.pages import page
 from terradask_simulator.aws.fidelity.patching import around
 
@@ -48,7 +49,7 @@ _NO_DATA = (
 def install() -> None:
     """Replace moto's launch template functions."""
     from moto.core.types import Base64EncodedString
-    from moto.ec2.exceptions import EC2ClientError, InvalidLaunchTemplateIdNotFound
+    from moto.ec2.exceptions import InvalidLaunchTemplateIdNotFound
     from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend
     from moto.ec2.responses.launch_templates import LaunchTemplates as Responses
     from moto.ec2.utils import parse_user_data
@@ -59,7 +60,7 @@ def install() -> None:
     ) -> Any:
         template_data, tag_spec = given
         if not _NAME.fullmatch(name or ""):
-            raise EC2ClientError("InvalidLaunchTemplateName.MalformedException", _BAD_NAME)
+            raise ec2_error("InvalidLaunchTemplateName.MalformedException", _BAD_NAME)
         wanted = [
             spec
             for spec in template_data.get("TagSpecifications", [])
@@ -69,7 +70,7 @@ def install() -> None:
         if wanted:
             data["TagSpecifications"] = wanted
         if not any(data.values()):
-            raise EC2ClientError("MissingParameter", _NO_DATA)
+            raise ec2_error("MissingParameter", _NO_DATA)
         return create(backend, name, description, data, tag_spec)
 
     @around(LaunchTemplate, "create_version")

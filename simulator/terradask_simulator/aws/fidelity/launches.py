@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from terradask_simulator.aws.fidelity.capacity_reservations import reserve
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.images import check_architecture, check_root_volume
 from terradask_simulator.aws.fidelity.launch_limits import (
     check_account,
@@ -171,11 +172,9 @@ def _add_root_volume(add: Any, instance: Any) -> None:
 
 def _check_tag_keys(keys: Iterable[str]) -> None:
     """Raise AWS's error for the first key that the instance metadata service can't serve."""
-    from moto.ec2.exceptions import EC2ClientError
-
     for key in keys:
         if key in _RESERVED or not _VALID.fullmatch(key):
-            raise EC2ClientError(
+            raise ec2_error(
                 "InvalidParameterValue",
                 f"'{key}' is not a valid tag key. Tag keys must match pattern "
                 f"([0-9a-zA-Z\\-_+=,.@:]{{1,255}}), and "

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install"]
@@ -40,7 +41,7 @@ def install() -> None:
 
 
 def _keep_what_is_used() -> None:
-    from moto.ec2.exceptions import DependencyViolationError, EC2ClientError
+    from moto.ec2.exceptions import DependencyViolationError
     from moto.ec2.models import EC2Backend
     from moto.ec2.models.security_groups import SecurityGroupBackend
     from moto.ec2.models.subnets import SubnetBackend
@@ -56,7 +57,7 @@ def _keep_what_is_used() -> None:
         name = response._get_param("NetworkInterfaceId")
         interface = response.ec2_backend.enis.get(name)
         if interface is not None and interface.instance is not None:
-            raise EC2ClientError(
+            raise ec2_error(
                 "InvalidParameterValue", f"Network interface '{name}' is currently in use."
             )
         return delete(response)
@@ -120,7 +121,7 @@ def _keep_what_is_used() -> None:
 
 
 def _keep_addresses_that_are_used() -> None:
-    from moto.ec2.exceptions import DependencyViolationError, EC2ClientError
+    from moto.ec2.exceptions import DependencyViolationError
     from moto.ec2.models.elastic_ip_addresses import ElasticAddressBackend
     from moto.ec2.models.internet_gateways import InternetGatewayBackend
     from moto.ec2.models.nat_gateways import NatGatewayBackend
@@ -162,7 +163,7 @@ def _keep_addresses_that_are_used() -> None:
         for one in backend.addresses:
             is_meant = one.allocation_id == allocation_id if allocation_id else False
             if is_meant and one.association_id is not None:
-                raise EC2ClientError(
+                raise ec2_error(
                     "InvalidIPAddress.InUse",
                     f"The address with allocation id [{allocation_id}] cannot be released because "
                     "it is in use.",

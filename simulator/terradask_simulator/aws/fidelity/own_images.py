@@ -21,6 +21,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["PENDING_SECONDS", "check_available", "install"]
@@ -86,21 +87,17 @@ def _root_volume(instance: Any) -> Any:
 
 
 def _check_name(backend: Any, name: str) -> None:
-    from moto.ec2.exceptions import EC2ClientError
-
     for image in backend.amis.values():
         if image.name == name and image.owner_id == backend.account_id:
-            raise EC2ClientError(
+            raise ec2_error(
                 "InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {image.id}"
             )
 
 
 def check_available(backend: Any, image_id: str) -> None:
     """Refuse to launch a pending image, with EC2's message."""
-    from moto.ec2.exceptions import EC2ClientError
-
     image = backend.amis.get(image_id)
     if image is not None and not _is_available(image):
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidAMIID.Unavailable", f"AMI '{image_id}' is pending, and cannot be run"
         )

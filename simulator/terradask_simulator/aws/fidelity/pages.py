@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.group_numbers import error
 from terradask_simulator.aws.fidelity.patching import around
 
@@ -26,7 +27,6 @@ _MOST_ACTIONS = 50
 def install() -> None:
     """Refuse requests that are too long."""
     from moto.autoscaling.responses import AutoScalingResponse
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.responses._base_response import EC2BaseResponse
     from moto.s3.exceptions import MalformedXML
     from moto.s3.responses import S3Response
@@ -36,7 +36,7 @@ def install() -> None:
     def few_filters(read: Any, response: Any) -> Any:
         found = read(response)
         if sum(map(len, found.values())) > _MOST_VALUES:
-            raise EC2ClientError(
+            raise ec2_error(
                 "FilterLimitExceeded",
                 f"The maximum number of filter values specified on a single call is {_MOST_VALUES}",
             )

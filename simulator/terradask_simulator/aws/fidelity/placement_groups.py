@@ -14,6 +14,7 @@ import re
 import uuid
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import add
 
 __all__ = ["install"]
@@ -31,12 +32,11 @@ def install() -> None:
 
 def create_placement_group(response: Any) -> dict[str, Any]:
     """Answer CreatePlacementGroup."""
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.utils import add_tag_specification
 
     backend, name = response.ec2_backend, response._get_param("GroupName")
     if name in _groups(backend):
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists."
         )
     identity = f"pg-{uuid.uuid4().hex[:17]}"
@@ -69,8 +69,6 @@ def describe_placement_groups(response: Any) -> dict[str, Any]:
 
 def delete_placement_group(response: Any) -> None:
     """Answer DeletePlacementGroup."""
-    from moto.ec2.exceptions import EC2ClientError
-
     backend, name = response.ec2_backend, response._get_param("GroupName")
     _check(backend, name)
     if any(
@@ -78,7 +76,7 @@ def delete_placement_group(response: Any) -> None:
         for instance in backend.all_instances()
         if instance.state != _ENDED
     ):
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidPlacementGroup.InUse",
             f"The placement group '{name}' is in use and may not be deleted.",
         )
@@ -91,10 +89,8 @@ def _groups(backend: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check(backend: Any, name: str) -> None:
-    from moto.ec2.exceptions import EC2ClientError
-
     if name not in _groups(backend):
-        raise EC2ClientError(
+        raise ec2_error(
             "InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown."
         )
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install"]
@@ -96,7 +97,6 @@ def _revoke_known(kept: str) -> Callable[..., Any]:
 
 
 def _know_peers() -> None:
-    from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.security_groups import SecurityGroupBackend
 
     def authorize_peered(authorize: Any, backend: Any, *args: Any, **asked: Any) -> Any:
@@ -105,7 +105,7 @@ def _know_peers() -> None:
         for source in asked.get("source_groups") or ():
             other = backend.get_security_group_from_id(source.get("GroupId"))
             if None not in (group, other) and not _are_peered(backend, group.vpc_id, other.vpc_id):
-                raise EC2ClientError(
+                raise ec2_error(
                     "InvalidGroup.NotFound",
                     "You have specified two resources that belong to different networks.",
                 )
@@ -125,7 +125,6 @@ def _are_peered(backend: Any, vpc_id: str, other_id: str) -> bool:
 
 def _name_duplicates() -> None:
     from moto.ec2.exceptions import (
-        EC2ClientError,
         InvalidPermissionDuplicateError,
         InvalidSecurityGroupDuplicateError,
     )
@@ -137,7 +136,7 @@ def _name_duplicates() -> None:
             return create(backend, name, description, **more)
         except InvalidSecurityGroupDuplicateError as error:
             vpc_id = more.get("vpc_id") or backend.default_vpc.id
-            raise EC2ClientError(
+            raise ec2_error(
                 "InvalidGroup.Duplicate",
                 f"The security group '{name}' already exists for VPC '{vpc_id}'",
             ) from error
@@ -156,7 +155,7 @@ def _name_duplicates() -> None:
                     for peer in _peers(asked)
                 ]
                 text = next((text for text in texts if text in known), texts[0])
-                raise EC2ClientError(
+                raise ec2_error(
                     "InvalidPermission.Duplicate",
                     f'the specified rule "{text}" already exists',
                 ) from error
