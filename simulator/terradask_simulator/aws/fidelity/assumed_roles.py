@@ -111,5 +111,4 @@ def _check_tags(tags: list[str], transitive: list[str], inherited: frozenset[str
 
 def _transitive(backend: Any) -> dict[str, frozenset[str]]:
     """Return the keys of transitive tags by the access key of a session."""
-    found: dict[str, frozenset[str]] = backend.__dict__.setdefault("_embedded_transitive_tags", {})
-    return found
+    return backend.__dict__.setdefault("_embedded_transitive_tags", {})

@@ -60,8 +60,7 @@ class _Content:
         self._key = key
 
     def __len__(self) -> int:
-        size: int = self._key.contentsize
-        return size
+        return self._key.contentsize
 
     def __getitem__(self, part: slice) -> bytes:
         begin, end, _ = part.indices(len(self))

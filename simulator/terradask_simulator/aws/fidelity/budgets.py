@@ -232,8 +232,7 @@ def _check_notification(
 def _refused(problem: str, code: str = "InvalidParameterException") -> Exception:
     from moto.core.exceptions import JsonRESTError
 
-    refusal: Exception = JsonRESTError(code, problem)
-    return refusal
+    return JsonRESTError(code, problem)
 
 
 def _start(unit: str) -> float:

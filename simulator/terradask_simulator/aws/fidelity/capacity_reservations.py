@@ -160,8 +160,7 @@ def _now() -> datetime.datetime:
 
 def reservations_of(backend: Any) -> dict[str, ReservedCapacity]:
     """Return a region's reservations by id."""
-    found: dict[str, ReservedCapacity] = backend.__dict__.setdefault("embedded_reservations", {})
-    return found
+    return backend.__dict__.setdefault("embedded_reservations", {})
 
 
 # ---- launches ------------------------------------------------------------------------------------
@@ -362,8 +361,7 @@ def describe_capacity_block_offerings(response: Any) -> dict[str, Any]:
 
 
 def _offered(backend: Any) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = backend.__dict__.setdefault("embedded_blocks", {})
-    return found
+    return backend.__dict__.setdefault("embedded_blocks", {})
 
 
 def purchase_capacity_block(response: Any) -> dict[str, Any]:

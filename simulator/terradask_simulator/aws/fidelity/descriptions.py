@@ -259,8 +259,7 @@ def _describe_endpoints() -> None:
         if not is_gateway(endpoint) and not endpoint.security_group_ids:
             default_group = backend.get_default_security_group(endpoint.vpc_id)
             return [{"GroupId": default_group.id, "GroupName": default_group.name}]
-        found: list[dict[str, str]] = endpoint.groups
-        return found
+        return endpoint.groups
 
     _describe(
         VPCEndPoint,

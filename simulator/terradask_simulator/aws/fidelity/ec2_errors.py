@@ -45,8 +45,7 @@ def ec2_error(code: str, text: str) -> Exception:
     """Return one of EC2's errors."""
     from moto.ec2.exceptions import EC2ClientError
 
-    made: Exception = EC2ClientError(code, text)
-    return made
+    return EC2ClientError(code, text)
 
 
 def check_instance_ids(instance_ids: Collection[str]) -> None:

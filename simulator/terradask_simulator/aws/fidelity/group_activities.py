@@ -40,8 +40,7 @@ def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
     """Return the activities of a region's groups by group name, newest first; deleted groups
     included.
     """
-    kept: dict[str, deque[dict[str, Any]]] = backend.__dict__.setdefault("_embedded_activities", {})
-    return kept
+    return backend.__dict__.setdefault("_embedded_activities", {})
 
 
 def record(
@@ -119,8 +118,7 @@ def finish(instance: Any, status: str = "Successful") -> None:
 
 def activity_of(instance: Any) -> dict[str, Any] | None:
     """Return the activity in progress of an instance."""
-    found: dict[str, Any] | None = instance.__dict__.get("_embedded_activity")
-    return found
+    return instance.__dict__.get("_embedded_activity")
 
 
 def _cancel(instance: Any, reason: str | None) -> None:

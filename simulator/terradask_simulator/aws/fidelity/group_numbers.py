@@ -13,8 +13,7 @@ def error(text: str, code: str = "ValidationError") -> Exception:
     """Return one of Auto Scaling's errors."""
     from moto.autoscaling.exceptions import AutoscalingClientError
 
-    made: Exception = AutoscalingClientError(code, text)
-    return made
+    return AutoscalingClientError(code, text)
 
 
 def existing_group(backend: Any, name: str) -> Any:

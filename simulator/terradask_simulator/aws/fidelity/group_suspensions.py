@@ -39,8 +39,7 @@ def note_launches(group: Any, *, failed: bool, empty: bool) -> None:
 
 
 def _reasons(group: Any) -> dict[str, str]:
-    reasons: dict[str, str] = group.__dict__.setdefault("_embedded_suspensions", {})
-    return reasons
+    return group.__dict__.setdefault("_embedded_suspensions", {})
 
 
 def install() -> None:

@@ -49,8 +49,7 @@ def members(group: Any) -> list[Any]:
 
 def warmed(group: Any) -> list[Any]:
     """Return the states of the instances in a group's warm pool: the list that the group keeps."""
-    kept: list[Any] = group.__dict__.setdefault("_embedded_warmed", [])
-    return kept
+    return group.__dict__.setdefault("_embedded_warmed", [])
 
 
 def places_of(group: Any) -> list[Place]:

@@ -194,8 +194,7 @@ def _vcpus(instance_type: str) -> int:
 def _type(instance_type: str) -> dict[str, Any]:
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-    found: dict[str, Any] = INSTANCE_TYPES.get(instance_type, {})
-    return found
+    return INSTANCE_TYPES.get(instance_type, {})
 
 
 def free_capacity(backend: Any, instance_type: str, zone: str, market: str) -> int | None:

@@ -262,5 +262,4 @@ def _read_token(token: str, asked: dict[str, Any]) -> tuple[bool, tuple[int, int
 def _invalid(message: str) -> Exception:
     from moto.logs.exceptions import InvalidParameterException
 
-    refusal: Exception = InvalidParameterException(message)
-    return refusal
+    return InvalidParameterException(message)

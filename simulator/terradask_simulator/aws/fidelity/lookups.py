@@ -20,8 +20,7 @@ __all__ = ["index_of", "install"]
 
 def index_of(backend: Any) -> dict[str, Any]:
     """Return the instances of an EC2 backend by id."""
-    index: dict[str, Any] = backend.__dict__.setdefault("_embedded_instances", {})
-    return index
+    return backend.__dict__.setdefault("_embedded_instances", {})
 
 
 def install() -> None:

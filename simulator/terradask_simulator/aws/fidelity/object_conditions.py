@@ -116,8 +116,7 @@ def _changes(backend: Any, bucket_name: str) -> Counter[str]:
     bucket = backend.get_bucket(bucket_name)
     if not hasattr(bucket, "embedded_changes"):
         bucket.embedded_changes = Counter()
-    changes: Counter[str] = bucket.embedded_changes
-    return changes
+    return bucket.embedded_changes
 
 
 def _check_implemented(response: Any) -> None:

@@ -84,8 +84,7 @@ def delete_placement_group(response: Any) -> None:
 
 
 def _groups(backend: Any) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = backend.__dict__.setdefault("embedded_placement_groups", {})
-    return found
+    return backend.__dict__.setdefault("embedded_placement_groups", {})
 
 
 def _check(backend: Any, name: str) -> None:
@@ -128,5 +127,4 @@ def _launched_into(backend: Any, instance: Any) -> str | None:
     )
     if group is not None:
         instance._embedded_placement_group = getattr(group, "placement_group", None)
-    found: str | None = getattr(instance, "_embedded_placement_group", None)
-    return found
+    return getattr(instance, "_embedded_placement_group", None)

@@ -105,8 +105,7 @@ def _matches(entry: dict[str, Any], fields: Mapping[str, str]) -> bool:
 def _types() -> dict[str, Any]:
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-    types: dict[str, Any] = INSTANCE_TYPES
-    return types
+    return INSTANCE_TYPES
 
 
 def _plain(service: str, region: str) -> Iterator[dict[str, Any]]:

@@ -210,5 +210,4 @@ def _is_open(request: dict[str, Any], service_code: str, quota_code: str) -> boo
 
 
 def _requests(backend: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = backend.__dict__.setdefault("_embedded_requests", [])
-    return found
+    return backend.__dict__.setdefault("_embedded_requests", [])

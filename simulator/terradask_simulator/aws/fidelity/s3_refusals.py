@@ -30,8 +30,7 @@ def refused(status: int, code: str, message: str, **fields: str) -> Exception:
     texts = {"Code": code, "Message": message, **fields}
     content = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in texts.items())
     error.embedded_refusal = status, {}, f"<Error>{content}</Error>"
-    refusal: Exception = error
-    return refusal
+    return error
 
 
 def malformed() -> Exception:

@@ -79,5 +79,4 @@ def install() -> None:
 
 
 def _sessions(backend: Any) -> dict[str, Session]:
-    sessions: dict[str, Session] = backend.__dict__.setdefault("_embedded_sessions", {})
-    return sessions
+    return backend.__dict__.setdefault("_embedded_sessions", {})

@@ -102,5 +102,4 @@ def _actions(role: Any, effect: str) -> Iterator[str]:
 def _refusal(code: str, message: str) -> Exception:
     from moto.ssm.exceptions import SSMException
 
-    refusal: Exception = SSMException(code, message)
-    return refusal
+    return SSMException(code, message)

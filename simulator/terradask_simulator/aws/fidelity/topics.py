@@ -95,8 +95,7 @@ def install() -> None:
         return answer
 
     def _refused(problem: str) -> Exception:
-        refusal: Exception = SNSException("InvalidParameter", f"Invalid parameter: {problem}")
-        return refusal
+        return SNSException("InvalidParameter", f"Invalid parameter: {problem}")
 
     def _check_arn(name: str, arn: str | None) -> None:
         if not arn:
