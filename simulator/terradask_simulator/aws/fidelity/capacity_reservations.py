@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from typing import Any
 
 from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.lookups import index_of
-from terradask_simulator.aws.fidelity.pages import page
+from terradask_simulator.aws.fidelity.pages import filtered, page
 from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = [
@@ -312,18 +311,8 @@ def describe_capacity_reservations(response: Any) -> dict[str, Any]:
     backend = response.ec2_backend
     ids = response._get_param("CapacityReservationIds", [])
     found = [_existing(backend, one) for one in ids] or [*reservations_of(backend).values()]
-    shown = [one.shown() for one in found]
-    for key, values in response._filters_from_querystring().items():
-        shown = [one for one in shown if _value(one, key) in values]
+    shown = filtered([one.shown() for one in found], response)
     return page("CapacityReservations", shown, response, smallest=1, most=_LARGEST_PAGE)
-
-
-def _value(shown: Mapping[str, Any], key: str) -> str | None:
-    tag = re.fullmatch("tag:(.*)", key)
-    if tag is not None:
-        return next((one["Value"] for one in shown["Tags"] if one["Key"] == tag[1]), None)
-    member = "".join(word.title() for word in key.split("-"))
-    return str(shown.get(member))
 
 
 def cancel_capacity_reservation(response: Any) -> dict[str, Any]:

@@ -1,21 +1,17 @@
 """AWS's clock, which a switch sets forward, so that hours of instances pass at once. Instances that
 ended an hour ago are no longer listed, as on AWS.
 
-AWS (documented): To terminate an EC2 instance again changes nothing, and succeeds.
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
-
 AWS (documented, ec2-lists-ended): EC2 lists an ended instance for usually less than an hour.
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
 
-moto reads the time by one function, which its modules import by name, lists ended instances
-forever, and fails to terminate one whose interfaces are gone.
+moto reads the time by one function, which its modules import by name, and lists ended instances
+forever.
 """
 
 from __future__ import annotations
 
 import datetime
 import sys
-from copy import copy
 from typing import Any
 
 from terradask_simulator.aws.fidelity.patching import around
@@ -53,18 +49,10 @@ def is_forgotten(instance: Any) -> bool:
 
 
 def install() -> None:
-    """Make moto read this clock, and record when instances end."""
+    """Make moto read this clock."""
     from moto.core import utils
-    from moto.ec2.models.instances import Instance
 
     ask = utils.utcnow
-
-    @around(Instance, "terminate")
-    def terminate(terminate: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
-        if instance.state == "terminated":
-            return copy(instance._state)
-        instance.__dict__.setdefault("_embedded_terminated_at", now())
-        return terminate(instance, *args, **kwargs)
 
     @around(utils, "utcnow")
     def utcnow(ask: Any) -> Any:

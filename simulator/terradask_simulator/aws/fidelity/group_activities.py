@@ -82,31 +82,6 @@ def record(
     return activity
 
 
-def _record_end(
-    group: Any,
-    instance: Any,
-    cause: str,
-    *,
-    reason: str | None = None,
-    goes_on: bool = False,
-    warm: bool = False,
-) -> dict[str, Any]:
-    """Record the end of an instance, and cancel its launch if that is in progress.
-
-    The activity is in progress until `finish`, or complete.
-    """
-    _cancel(instance, reason)
-    return record(
-        group,
-        # The text: https://github.com/hashicorp/nomad-autoscaler/pull/1151
-        f"Terminating EC2 instance{' from warm pool' if warm else ''}: {instance.id}",
-        cause,
-        goes_on=instance if goes_on else None,
-        subnet_id=instance.subnet_id or "",
-        zone=instance.placement.zone or "",
-    )
-
-
 def finish(instance: Any, status: str = "Successful") -> None:
     """Complete the activity in progress of an instance, if any."""
     from moto.core.utils import utcnow
@@ -131,12 +106,6 @@ def _cancel(instance: Any, reason: str | None) -> None:
         activity["StatusMessage"] = text
 
 
-def _remember_end(group: Any) -> None:
-    """Mark the activities of a deleted group, which are listed only on request."""
-    for activity in activities_of(group.autoscaling_backend).get(group.name, ()):
-        activity.setdefault("AutoScalingGroupState", f"Deleted {now_text()}")
-
-
 def end_members(
     group: Any,
     states: Sequence[Any],
@@ -145,16 +114,23 @@ def end_members(
     reason: str | None = None,
     warm: bool = False,
 ) -> list[dict[str, Any]]:
-    """End members of a group, or instances of its pool, and return the activities.
-
-    For a launch in progress the reason is EC2's.
+    """End members of a group, or instances of its pool, and return the activities, which are in
+    progress until `finish`, or complete. Launches in progress are cancelled; the reason is EC2's.
     """
-    activities = [
-        _record_end(
-            group, state.instance, cause, reason=reason, goes_on=keep_listed(state), warm=warm
+    activities = []
+    for state in states:
+        instance = state.instance
+        _cancel(instance, reason)
+        activity = record(
+            group,
+            # The text: https://github.com/hashicorp/nomad-autoscaler/pull/1151
+            f"Terminating EC2 instance{' from warm pool' if warm else ''}: {instance.id}",
+            cause,
+            goes_on=instance if keep_listed(state) else None,
+            subnet_id=instance.subnet_id or "",
+            zone=instance.placement.zone or "",
         )
-        for state in states
-    ]
+        activities.append(activity)
     gone = {state.instance.id for state in states if state.lifecycle_state != TERMINATING}
     group.instance_states = [one for one in group.instance_states if one.instance.id not in gone]
     ending = [
@@ -186,4 +162,6 @@ def forget_group(group: Any) -> None:
     """Remove a deleted group without members."""
     if group.autoscaling_backend.autoscaling_groups.get(group.name) is group:
         del group.autoscaling_backend.autoscaling_groups[group.name]
-        _remember_end(group)
+        # They are listed only on request.
+        for activity in activities_of(group.autoscaling_backend).get(group.name, ()):
+            activity.setdefault("AutoScalingGroupState", f"Deleted {now_text()}")

@@ -4,7 +4,10 @@ moto reads image, type, key, groups, user data and tags from a template, but not
 profile, network interfaces (public addresses, security groups), metadata options, shutdown
 behaviour, market, or the tags of volumes and interfaces; and it keeps volumes and interfaces of
 terminated instances. Interfaces that outlive their instance are free. It launches any image, and
-fails to end an instance once more.
+fails to end an instance once more, whose interfaces are gone.
+
+AWS (documented): To terminate an EC2 instance again changes nothing, and succeeds.
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
 
 AWS (documented): With ``InstanceMetadataTags = enabled``, tag keys have no slash and no blank: else
 the launch fails. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-tags-in-IMDS.html
@@ -21,6 +24,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from terradask_simulator.aws.fidelity.capacity_reservations import reserve
+from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.images import check_architecture, check_root_volume
 from terradask_simulator.aws.fidelity.launch_limits import (
@@ -140,9 +144,10 @@ def install() -> None:
 
 
 def _terminate(terminate: Any, instance: Any) -> Any:
-    """End an instance once, and free the interfaces that outlive it."""
+    """End an instance once, note when, and free the interfaces that outlive it."""
     if instance.state == "terminated":
         return copy.copy(instance._state)
+    instance._embedded_terminated_at = aws_now()
     before = terminate(instance)
     for interface in instance.nics.values():
         if not interface.delete_on_termination:

@@ -1,4 +1,4 @@
-"""Split responses into pages, which moto returns complete or truncated, and refuse requests with
+"""Filter and split responses, which moto returns complete or truncated, and refuse requests with
 more values of filters, keys or names than AWS takes.
 """
 
@@ -11,7 +11,7 @@ from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.group_numbers import error
 from terradask_simulator.aws.fidelity.patching import around
 
-__all__ = ["cut", "install", "page"]
+__all__ = ["cut", "filtered", "install", "page"]
 
 #: AWS (reported): The maximum number of filter values specified on a single call is 200.
 #: https://github.com/gjbae1212/gossm/issues/47
@@ -58,6 +58,19 @@ def install() -> None:
                 f"constraint: Member must have length less than or equal to {_MOST_ACTIONS}"
             )
         return delete(response)
+
+
+def filtered(shown: list[dict[str, Any]], response: Any) -> list[dict[str, Any]]:
+    """Return the resources that the filters of an EC2 request match: by tags, and by members."""
+    for name, values in response._filters_from_querystring().items():
+        shown = [one for one in shown if _value(one, name) in values]
+    return shown
+
+
+def _value(shown: dict[str, Any], name: str) -> str | None:
+    if name.startswith("tag:"):
+        return next((one["Value"] for one in shown["Tags"] if f"tag:{one['Key']}" == name), None)
+    return str(shown.get("".join(word.title() for word in name.split("-"))))
 
 
 def page(

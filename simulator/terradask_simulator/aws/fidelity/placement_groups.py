@@ -10,11 +10,11 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Any
 
 from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
+from terradask_simulator.aws.fidelity.pages import filtered
 from terradask_simulator.aws.fidelity.patching import add
 
 __all__ = ["install"]
@@ -57,14 +57,12 @@ def create_placement_group(response: Any) -> dict[str, Any]:
 
 
 def describe_placement_groups(response: Any) -> dict[str, Any]:
-    """Answer DescribePlacementGroups; filters by name and by tag are supported."""
+    """Answer DescribePlacementGroups."""
     backend, wanted = response.ec2_backend, response._get_param("GroupNames", [])
     for name in wanted:
         _check(backend, name)
     shown = [_shown(backend, name) for name in (wanted or _groups(backend))]
-    for key, values in response._filters_from_querystring().items():
-        shown = [group for group in shown if _value(group, key) in values]
-    return {"PlacementGroups": shown}
+    return {"PlacementGroups": filtered(shown, response)}
 
 
 def delete_placement_group(response: Any) -> None:
@@ -102,17 +100,6 @@ def _shown(backend: Any, name: str) -> dict[str, Any]:
             {"Key": key, "Value": value} for key, value in backend.tags[group["GroupId"]].items()
         ],
     }
-
-
-def _value(group: dict[str, Any], key: str) -> str | None:
-    tag = re.fullmatch("tag:(.*)", key)
-    if tag is None:
-        return {
-            "group-name": group["GroupName"],
-            "strategy": group["Strategy"],
-            "state": group["State"],
-        }.get(key)
-    return next((one["Value"] for one in group["Tags"] if one["Key"] == tag[1]), None)
 
 
 def _launched_into(backend: Any, instance: Any) -> str | None:

@@ -90,12 +90,12 @@ def draw(group: Any, count: int) -> int:
             # AWS (documented): a stopped instance may lack capacity when it is started.
             # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
             text = f"{refused.message} Launching EC2 instance failed."
-            _record(group, state, "from", failure=text)
+            _record(group, state, failure=text)
             continue
         warmed(group).remove(state)
         state.lifecycle_state = "Pending"
         group.instance_states.append(state)
-        _record(group, state, "from")
+        _record(group, state)
         drawn += 1
     return drawn
 
@@ -294,10 +294,10 @@ def _forget_ended(group: Any) -> None:
             finish(state.instance)
 
 
-def _record(group: Any, state: Any, way: str, *, failure: str | None = None) -> None:
+def _record(group: Any, state: Any, *, failure: str | None = None) -> None:
     instance = state.instance
     # The text: https://github.com/Young-ook/terraform-aws-ssm/tree/main/examples/blueprint
-    text = f"Launching a new EC2 instance {way} warm pool: {instance.id}"
+    text = f"Launching a new EC2 instance from warm pool: {instance.id}"
     record(
         group,
         text if failure is None else f"{text}.  Status Reason: {failure}",
