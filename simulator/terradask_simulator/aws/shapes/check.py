@@ -19,7 +19,7 @@ from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.shapes import MODELS_VARIABLE, REPORT_VARIABLE
 from terradask_simulator.aws.shapes.known import is_known
 from terradask_simulator.aws.shapes.models import Models, models_in, operation_of
-from terradask_simulator.aws.shapes.trees import Problem, of_form, of_json, of_xml, said
+from terradask_simulator.aws.shapes.trees import Problem, of_form, of_json, of_xml, quoting
 from terradask_simulator.aws.shapes.values import problem_of_text
 
 __all__ = ["ShapeCheck", "problems_of_answer", "problems_of_request"]
@@ -175,7 +175,7 @@ def _rest_request(one: OperationModel, shape: Shape, operation: Operation) -> It
     for name, value in operation.parameters.items():
         if name in parameters:
             problem = problem_of_text(parameters[name], str(value), "rfc822")
-            yield from said(f"?{name}", problem, value)
+            yield from quoting(f"?{name}", problem, value)
         elif name not in query and name != "x-id" and not name.startswith("X-Amz-"):
             yield f"?{name}", "is not a parameter"
     yield from _headers(shape, operation.headers)
@@ -201,7 +201,7 @@ def _headers(shape: StructureShape, headers: Mapping[str, str]) -> Iterator[Prob
     prefixes = (*map(str.lower, _members_at(shape, "headers")), "x-amz-checksum-")
     for name, value in headers.items():
         if name in known:
-            yield from said(name, problem_of_text(known[name], value, "rfc822"), value)
+            yield from quoting(name, problem_of_text(known[name], value, "rfc822"), value)
         elif (
             name.startswith("x-amz-")
             and name not in _COMMON_HEADERS

@@ -15,7 +15,7 @@ from terradask_simulator.aws.shapes.values import (
     problem_of_value,
 )
 
-__all__ = ["Problem", "of_form", "of_json", "of_xml", "said"]
+__all__ = ["Problem", "of_form", "of_json", "of_xml", "quoting"]
 
 #: A path of members, and what is wrong there.
 Problem = tuple[str, str]
@@ -51,7 +51,7 @@ def of_json(shape: Shape, value: Any, path: str = "") -> Iterator[Problem]:
                 yield from of_json(shape.key, name, f"{path}{{key}}")
                 yield from of_json(shape.value, inner, f"{path}{{}}")
         case _:
-            yield from said(path, problem_of_value(shape, value), value)
+            yield from quoting(path, problem_of_value(shape, value), value)
 
 
 def of_form(shape: Shape, value: Any, protocol: str, path: str = "") -> Iterator[Problem]:
@@ -80,7 +80,7 @@ def of_form(shape: Shape, value: Any, protocol: str, path: str = "") -> Iterator
         case MapShape():
             yield from _map_of_form(shape, value, protocol, path)
         case _ if isinstance(value, str):
-            yield from said(path, problem_of_text(shape, value), value)
+            yield from quoting(path, problem_of_text(shape, value), value)
         case _:
             yield path, f"has members, and is a {shape.type_name}"
 
@@ -129,7 +129,7 @@ def of_xml(shape: Shape, element: Element, path: str = "") -> Iterator[Problem]:
             yield path, f"has members, and is a {shape.type_name}"
         case _:
             text = element.text or ""
-            yield from said(path, problem_of_text(shape, text), text)
+            yield from quoting(path, problem_of_text(shape, text), text)
 
 
 def _structure_of_xml(shape: StructureShape, element: Element, path: str) -> Iterator[Problem]:
@@ -192,10 +192,10 @@ def _unknown_and_missing(
 
 
 def _size(shape: Shape, size: int, path: str) -> Iterator[Problem]:
-    yield from said(path, problem_of_size(shape, size))
+    yield from quoting(path, problem_of_size(shape, size))
 
 
-def said(path: str, problem: str | None, value: Any = None) -> Iterator[Problem]:
+def quoting(path: str, problem: str | None, value: Any = None) -> Iterator[Problem]:
     """Yield what is wrong with a value, if anything is."""
     if problem is not None:
         yield path, problem if value is None else f"{str(value)[:80]!r} {problem}"
