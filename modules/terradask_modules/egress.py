@@ -18,26 +18,17 @@ VPC_IPV6 = "vpc-ipv6"
 
 @dataclass(frozen=True)
 class Egress:
-    """Hosts may reach these ports of a destination.
+    """Hosts may reach these ports of a destination."""
 
-    Parameters
-    ----------
-    destination
-        A CIDR block, ``sg-…``, ``ACCOUNT/sg-…``, ``pl-…``, or ``vpc``.
-    ports
-        The first and the last.
-    reason
-        Why; AWS shows it.
-    protocol
-        ``tcp`` or ``udp``.
-    clusters
-        The isolated clusters whose hosts may. Empty: those of all clusters.
-    """
-
+    #: A CIDR block, ``sg-…``, ``ACCOUNT/sg-…``, ``pl-…``, or ``vpc``.
     destination: str
+    #: The first and the last.
     ports: Ports
+    #: Why; AWS shows it.
     reason: str
+    #: ``tcp`` or ``udp``.
     protocol: str = "tcp"
+    #: The isolated clusters whose hosts may. Empty: those of all clusters.
     clusters: tuple[str, ...] = ()
 
     def __str__(self) -> str:

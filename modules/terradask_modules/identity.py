@@ -66,20 +66,13 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleRules:
-    """The rules for every role that is made in an account.
+    """The rules for every role that is made in an account."""
 
-    Parameters
-    ----------
-    path
-        Path of roles and instance profiles.
-    name_prefix
-        Prefix of their names.
-    permissions_boundary
-        ARN of the policy that bounds their rights, or None.
-    """
-
+    #: Path of roles and instance profiles.
     path: str = "/"
+    #: Prefix of their names.
     name_prefix: str = ""
+    #: ARN of the policy that bounds their rights, or None.
     permissions_boundary: str | None = None
 
 

@@ -45,17 +45,7 @@ _SERVICES = {"efs": "elasticfilesystem", "s3_files": "s3files"}
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """A file system and its path on hosts; exactly one of `KINDS` is set.
-
-    Parameters
-    ----------
-    access
-        ``read`` or ``write``.
-    access_point
-        Of EFS or S3 Files.
-    mount_name
-        Of FSx for Lustre.
-    """
+    """A file system and its path on hosts; exactly one of `KINDS` is set."""
 
     path: str
     access: Literal["read", "write"] = "read"
@@ -64,8 +54,10 @@ class Mount:
     kms_key_arn: str | None = None
     efs: str | None = None
     s3_files: str | None = None
+    #: Of EFS or S3 Files.
     access_point: str | None = None
     fsx_lustre: str | None = None
+    #: Of FSx for Lustre.
     mount_name: str | None = None
 
     @property

@@ -66,34 +66,24 @@ _NO_LIMITS: Condition = {
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyScope:
-    """The limits of a role's rights.
+    """The limits of a role's rights."""
 
-    Parameters
-    ----------
-    where
-        The workspace; or the one cluster that the hosts belong to.
-    data_buckets
-        Data that hosts may use; a text is a ``bucket`` or ``bucket/prefix`` that they may write.
-    task_rights, task_policies
-        The rights that the settings list, for tasks of all clusters or of some: statements, and
-        managed policies.
-    container_repositories
-        Repositories of Amazon ECR whose images hosts may pull.
-    kms_key_arn
-        The customer's key for the bucket and the secrets. None: AWS's own.
-    groups
-        The cluster's own names of its groups; used with a cluster alone.
-    session_manager, notify_topic_arn
-        Whether clients use Session Manager; the topic for notices of clusters' ends, or None.
-    """
-
+    #: The workspace; or the one cluster that the hosts belong to.
     where: Where
+    #: Data that hosts may use; a text is a ``bucket`` or ``bucket/prefix`` that they may write.
     data_buckets: Sequence[str | DataBucket] = ()
+    #: `task_rights`, `task_policies`: The rights that the settings list, for tasks of all clusters
+    #: or of some: statements, and managed policies.
     task_rights: Sequence[TaskRight] = ()
     task_policies: Sequence[TaskPolicy] = ()
+    #: Repositories of Amazon ECR whose images hosts may pull.
     container_repositories: Sequence[str] = ()
+    #: The customer's key for the bucket and the secrets. None: AWS's own.
     kms_key_arn: str | None = None
+    #: The cluster's own names of its groups; used with a cluster alone.
     groups: Sequence[str] = ()
+    #: `session_manager`, `notify_topic_arn`: Whether clients use Session Manager; the topic for
+    #: notices of clusters' ends, or None.
     session_manager: bool = False
     notify_topic_arn: str | None = None
 

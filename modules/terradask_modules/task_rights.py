@@ -31,20 +31,13 @@ _DATA: Mapping[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class DataBucket:
-    """A bucket or prefix that tasks may use.
+    """A bucket or prefix that tasks may use."""
 
-    Parameters
-    ----------
-    path
-        ``bucket`` or ``bucket/prefix``.
-    access
-        ``write`` contains reading and deleting.
-    kms_key_arn
-        The customer's key that encrypts its objects, or None.
-    """
-
+    #: ``bucket`` or ``bucket/prefix``.
     path: str
+    #: ``write`` contains reading and deleting.
     access: Literal["read", "write"] = "write"
+    #: The customer's key that encrypts its objects, or None.
     kms_key_arn: str | None = None
 
 

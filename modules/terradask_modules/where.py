@@ -22,22 +22,14 @@ from terradask_modules.partitions import dns_suffix, partition_of
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """One workspace: its network, or any cluster of it.
+    """One workspace: its network, or any cluster of it."""
 
-    Parameters
-    ----------
-    partition
-        ``aws``, ``aws-cn`` or ``aws-us-gov``.
-    region, account, workspace
-        The place.
-    cluster
-        None: only a `ClusterWhere` is about one cluster.
-    """
-
+    #: ``aws``, ``aws-cn`` or ``aws-us-gov``.
     partition: str
     region: str
     account: str
     workspace: str
+    #: None: only a `ClusterWhere` is about one cluster.
     cluster: str | None = None
 
     @classmethod

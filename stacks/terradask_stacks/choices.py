@@ -30,24 +30,15 @@ _MARKETS = ("on-demand", "spot_with_fallback", "spot")
 
 @dataclass(frozen=True)
 class Choice:
-    """The values of a setting that an offer allows.
-
-    Parameters
-    ----------
-    setting
-        The setting's name.
-    low, high
-        Bounds, in the form of the setting; None without one.
-    values
-        Allowed values, or entries of a list; empty with bounds.
-    is_any
-        Whether every value is allowed.
-    """
+    """The values of a setting that an offer allows."""
 
     setting: str
+    #: `low`, `high`: Bounds, in the form of the setting; None without one.
     low: Any = None
     high: Any = None
+    #: Allowed values, or entries of a list; empty with bounds.
     values: tuple[Any, ...] = ()
+    #: Whether every value is allowed.
     is_any: bool = False
 
     def allows(self, value: Any) -> bool:

@@ -18,29 +18,18 @@ from terradask_stacks.settings import ClusterSettings
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerGroup:
-    """One group of workers: the unit that users scale, with one or more Auto Scaling groups.
+    """One group of workers: the unit that users scale, with one or more Auto Scaling groups."""
 
-    Parameters
-    ----------
-    name
-        ``workers``, or the name that it has in the settings.
-    max_workers
-        Most hosts that it may ever have.
-    spot_policy
-        As of the settings.
-    resources
-        Dask's resources of each of its workers.
-    reservation
-        Where its capacity is reserved, as of the settings.
-    standby
-        Number of hosts on demand that are kept prepared beside it.
-    """
-
+    #: ``workers``, or the name that it has in the settings.
     name: str
+    #: Most hosts that it may ever have.
     max_workers: int
     spot_policy: SpotPolicy
+    #: Where its capacity is reserved, as of the settings.
     reservation: str | None = None
+    #: Dask's resources of each of its workers.
     resources: Mapping[str, float] = field(default_factory=dict)
+    #: Number of hosts on demand that are kept prepared beside it.
     standby: int = 0
 
     @property
@@ -51,46 +40,29 @@ class WorkerGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterGroup:
-    """One Auto Scaling group of a cluster.
+    """One Auto Scaling group of a cluster."""
 
-    Parameters
-    ----------
-    key
-        The cluster's own name of it: the end of the Auto Scaling group's name, and the tag
-        ``terradask:group``.
-    role
-        ``scheduler`` or ``worker``.
-    max_size
-        Most instances that it may ever have.
-    instance_types
-        Types in order of preference.
-    zones
-        Where its hosts may be.
-    market
-        The market of its instances.
-    worker_group
-        The group of workers whose hosts these are; None for the scheduler's.
-    resources
-        Dask's resources of each worker on its hosts.
-    reservation
-        The capacity reservation, or the resource group of some, that it launches into; ``open`` or
-        ``none``. None: as EC2 does.
-    is_block
-        Whether that reservation is a capacity block.
-    standby
-        Number of prepared hosts beside it.
-    """
-
+    #: The cluster's own name of it: the end of the Auto Scaling group's name, and the tag
+    #: ``terradask:group``.
     key: str
     role: Literal["scheduler", "worker"]
+    #: Most instances that it may ever have.
     max_size: int
+    #: Types in order of preference.
     instance_types: tuple[str, ...]
+    #: Where its hosts may be.
     zones: tuple[str, ...]
     market: Market = "on-demand"
+    #: The group of workers whose hosts these are; None for the scheduler's.
     worker_group: str | None = None
+    #: Dask's resources of each worker on its hosts.
     resources: Mapping[str, float] = field(default_factory=dict)
+    #: The capacity reservation, or the resource group of some, that it launches into; ``open`` or
+    #: ``none``. None: as EC2 does.
     reservation: str | None = None
+    #: Whether that reservation is a capacity block.
     is_block: bool = False
+    #: Number of prepared hosts beside it.
     standby: int = 0
 
 

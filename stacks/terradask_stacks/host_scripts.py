@@ -22,17 +22,10 @@ _FILE = "a file below the folder of terradask.toml, without symbolic links on th
 
 @dataclass(frozen=True)
 class HostScript:
-    """A script for hosts.
-
-    Parameters
-    ----------
-    content
-        Its bytes.
-    timeout_seconds
-        When a host kills it.
-    """
+    """A script for hosts."""
 
     content: bytes
+    #: When a host kills it.
     timeout_seconds: int
 
     @cached_property

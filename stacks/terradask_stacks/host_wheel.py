@@ -21,15 +21,7 @@ FOLDER = "host"
 
 @dataclass(frozen=True)
 class HostWheel:
-    """A built wheel.
-
-    Parameters
-    ----------
-    name
-        The file's name.
-    content
-        Its bytes.
-    """
+    """A built wheel."""
 
     name: str
     content: bytes

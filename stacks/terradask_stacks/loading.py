@@ -37,33 +37,20 @@ SYNTHESIS_PYTHON_VARIABLE = "TERRADASK_SYNTHESIS_PYTHON"
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedSettings:
-    """Settings, and where they came from.
-
-    Parameters
-    ----------
-    settings
-        The validated settings.
-    path
-        The ``terradask.toml`` that was read, if there was one.
-    root
-        The folder of that file, or the user's data folder for terradask.
-    state_dir
-        ``TERRADASK_STATE_DIR``, else ``<root>/.terradask``.
-    out_dir
-        Where stacks are synthesised and Terraform runs: ``cdktf.out`` under the root, or under
-        ``TERRADASK_STATE_DIR``.
-    lock_path
-        The file of locked answers.
-    origins
-        ``section.key`` -> where its value came from; values that are defaults are not listed.
-    """
+    """Settings, and where they came from."""
 
     settings: Settings
+    #: The ``terradask.toml`` that was read, if there was one.
     path: Path | None
+    #: The folder of that file, or the user's data folder for terradask.
     root: Path
+    #: ``TERRADASK_STATE_DIR``, else ``<root>/.terradask``.
     state_dir: Path
+    #: Where stacks are synthesised and Terraform runs: ``cdktf.out`` under the root, or under
+    #: ``TERRADASK_STATE_DIR``.
     out_dir: Path
     lock_path: Path
+    #: ``section.key`` -> where its value came from; values that are defaults are not listed.
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def is_of_file(self, name: str) -> bool:

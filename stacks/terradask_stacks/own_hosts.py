@@ -22,13 +22,7 @@ BASELINE_BODY = "data.aws_s3_object.baseline.body"
 
 @dataclass(frozen=True)
 class Baseline:
-    """``workspace.json`` as a Terraform expression.
-
-    Parameters
-    ----------
-    document
-        The decoded document.
-    """
+    """``workspace.json`` as a Terraform expression."""
 
     document: Any
 
@@ -68,41 +62,26 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnTemplates:
-    """The input of a cluster's own launch templates, based on the network's data.
+    """The input of a cluster's own launch templates, based on the network's data."""
 
-    Parameters
-    ----------
-    hosts
-        What the cluster's hosts may do, and where.
-    architecture
-        The hosts'.
-    baseline
-        The network's data.
-    disks
-        Role, or group of workers -> its volume, if that differs from the network's.
-    tags
-        Tags of every resource, and of what is launched.
-    ingress
-        The ingress to an isolated cluster's scheduler. None: the network's rules.
-    ssh
-        The same for logging in, beside either.
-    scheduler_ports
-        The scheduler's ports for workers of an isolated cluster.
-    with_gpus
-        The roles and groups of workers whose hosts have the image with drivers.
-    blocks
-        Role or group of workers whose hosts run in a capacity block -> its type.
-    """
-
+    #: What the cluster's hosts may do, and where.
     hosts: PolicyScope
     architecture: str
+    #: The network's data.
     baseline: Baseline
+    #: Role, or group of workers -> its volume, if that differs from the network's.
     disks: Mapping[str, Disk]
+    #: Tags of every resource, and of what is launched.
     tags: Mapping[str, str]
+    #: The ingress to an isolated cluster's scheduler. None: the network's rules.
     ingress: Sequence[Ingress] | None = None
+    #: The same for logging in, beside either.
     ssh: Sequence[Ingress] = ()
+    #: The scheduler's ports for workers of an isolated cluster.
     scheduler_ports: Ports = SCHEDULER_PORTS
+    #: The roles and groups of workers whose hosts have the image with drivers.
     with_gpus: Collection[str] = ()
+    #: Role or group of workers whose hosts run in a capacity block -> its type.
     blocks: Mapping[str, str] = field(default_factory=dict)
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:

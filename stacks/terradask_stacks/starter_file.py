@@ -178,21 +178,14 @@ bucket = {}
 
 @dataclass(frozen=True)
 class Answers:
-    """The first settings of a workspace; None for the default.
+    """The first settings of a workspace; None for the default."""
 
-    Parameters
-    ----------
-    name, region
-        Of the workspace.
-    clients
-        A block of addresses that may reach schedulers, or ``ssm``; None lets no address in.
-    state_bucket
-        The bucket of the network's state.
-    """
-
+    #: `name`, `region`: Of the workspace.
     name: str | None = None
     region: str | None = None
+    #: A block of addresses that may reach schedulers, or ``ssm``; None lets no address in.
     clients: str | None = None
+    #: The bucket of the network's state.
     state_bucket: str | None = None
 
     def as_dict(self) -> dict[str, str | None]:

@@ -38,18 +38,9 @@ _UPLOAD_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Environments:
-    """The named environments of one workspace.
+    """The named environments of one workspace."""
 
-    Parameters
-    ----------
-    loaded
-        The settings with the sections ``[environments.NAME]``.
-    aws
-        The account and region.
-    bucket
-        The workspace's bucket.
-    """
-
+    #: The settings with the sections ``[environments.NAME]``.
     loaded: LoadedSettings
     aws: Aws
     bucket: str

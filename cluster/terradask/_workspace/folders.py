@@ -24,23 +24,14 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class InFolder(Generic[Found]):
-    """The result of one workspace's folder, or its error.
+    """The result of one workspace's folder, or its error."""
 
-    Parameters
-    ----------
-    folder
-        The folder, relative to the working directory if it is below that.
-    found
-        The result; None after an error.
-    error
-        The error.
-    workspace, region, account
-        The workspace's name, region and account, where known.
-    """
-
+    #: The folder, relative to the working directory if it is below that.
     folder: str
+    #: The result; None after an error.
     found: Found | None = None
     error: TerradaskError | None = None
+    #: `workspace`, `region`, `account`: The workspace's name, region and account, where known.
     workspace: str | None = None
     region: str | None = None
     account: str | None = None

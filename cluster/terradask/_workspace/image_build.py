@@ -53,26 +53,15 @@ _OF_THE_ZONE = ("InsufficientInstanceCapacity", "Unsupported")
 
 @dataclass(frozen=True)
 class ImageBuild:
-    """One image in the making.
-
-    Parameters
-    ----------
-    images
-        The workspace's.
-    architecture
-        Of the image.
-    environment
-        A named environment of the workspace that it gets, or None.
-    base
-        The image that it is made from. None: the network's given one, or AWS's newest.
-    instance_type
-        Of the instance; by default `TYPES`.
-    """
+    """One image in the making."""
 
     images: Images
     architecture: Architecture
+    #: A named environment of the workspace that it gets, or None.
     environment: str | None = None
+    #: The image that it is made from. None: the network's given one, or AWS's newest.
     base: str | None = None
+    #: Of the instance; by default `TYPES`.
     instance_type: str | None = None
 
     @property

@@ -44,24 +44,16 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class MissingRight:
-    """An action that AWS has refused.
+    """An action that AWS has refused."""
 
-    Parameters
-    ----------
-    action, resources
-        The action, and the ARNs that AWS named, if any.
-    without
-        Things that aren't shown without it, if that is known.
-    policy
-        The first of ``terradask iam``'s callers whose policies allow it; None if none does.
-    by
-        The kind of policy that refuses, as in `AccessDenied`.
-    """
-
+    #: `action`, `resources`: The action, and the ARNs that AWS named, if any.
     action: str
     resources: tuple[str, ...] = ()
+    #: Things that aren't shown without it, if that is known.
     without: str | None = None
+    #: The first of ``terradask iam``'s callers whose policies allow it; None if none does.
     policy: str | None = None
+    #: The kind of policy that refuses, as in `AccessDenied`.
     by: str | None = None
 
     def __str__(self) -> str:

@@ -31,24 +31,17 @@ _TYPE = re.compile(r"[a-z?*][a-z0-9?*-]*(?:\.[a-z0-9?*-]+)?")
 class CallerLimits:
     """The most that a caller who makes clusters may ask AWS for in one call.
 
-    Parameters
-    ----------
-    max_workers
-        Most hosts of one Auto Scaling group. None: any number.
-    types
-        Instance types of all hosts, schedulers' too, as patterns with ``*`` and ``?``. Empty: any.
-    gpus
-        Whether types with GPUs or other accelerators are among them.
-    clusters
-        Names of the only clusters that it makes, changes and uses; a star at the end means all that
-        begin so. Empty: any.
-
     Raises `InvalidInput` for limits that leave nothing.
     """
 
+    #: Most hosts of one Auto Scaling group. None: any number.
     max_workers: int | None = None
+    #: Instance types of all hosts, schedulers' too, as patterns with ``*`` and ``?``. Empty: any.
     types: tuple[str, ...] = field(default=())
+    #: Whether types with GPUs or other accelerators are among them.
     gpus: bool = True
+    #: Names of the only clusters that it makes, changes and uses; a star at the end means all that
+    #: begin so. Empty: any.
     clusters: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:

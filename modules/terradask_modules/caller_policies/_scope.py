@@ -43,58 +43,43 @@ _MOST_NAMED = 25
 
 @dataclass(frozen=True, kw_only=True)
 class CallerScope:
-    """The subject of callers' policies.
+    """The subject of callers' policies."""
 
-    Parameters
-    ----------
-    hosts
-        The hosts' rights and their limits: the workspace.
-    network_state
-        Location of the network's state, ``bucket/key``. None: the default bucket.
-    role_path, role_name_prefix, permissions_boundary
-        The company's rules for roles.
-    given_roles, given_profiles
-        ARNs of the hosts' existing roles and instance profiles. Empty: the network makes them.
-    given_vpc, given_subnets, given_security_groups
-        Ids of existing resources. None or empty: the network makes them.
-    interface_endpoints, egress, session_manager
-        Whether the network has them.
-    settings
-        The enabled settings among those that add a type of resource (`ResourceKind.setting`).
-    isolated
-        Whether clusters make their own roles, security groups and launch templates. Only a VPC can
-        be given then.
-    own_templates
-        Whether clusters may make their own launch templates, isolated or not.
-    private_clusters
-        Names of the clusters that the settings make private to their creator; ``*``: any.
-    network_state_owner
-        Account of the state's bucket. None: the workspace's.
-    state_key_arn
-        The customer's key, or an alias of it, for the network's state. None: S3's own.
-    limits
-        Limits of ``user``'s own.
-    """
-
+    #: The hosts' rights and their limits: the workspace.
     hosts: PolicyScope
+    #: Location of the network's state, ``bucket/key``. None: the default bucket.
     network_state: str | None = None
+    #: `role_path`, `role_name_prefix`, `permissions_boundary`: The company's rules for roles.
     role_path: str = "/"
     role_name_prefix: str = ""
     permissions_boundary: str | None = None
+    #: `given_roles`, `given_profiles`: ARNs of the hosts' existing roles and instance profiles.
+    #: Empty: the network makes them.
     given_roles: tuple[str, ...] = ()
     given_profiles: tuple[str, ...] = ()
+    #: `given_vpc`, `given_subnets`, `given_security_groups`: Ids of existing resources. None or
+    #: empty: the network makes them.
     given_vpc: str | None = None
     given_subnets: tuple[str, ...] = ()
     given_security_groups: tuple[str, ...] = ()
+    #: `interface_endpoints`, `egress`, `session_manager`: Whether the network has them.
     interface_endpoints: bool = False
     egress: bool = False
     session_manager: bool = False
+    #: The enabled settings among those that add a type of resource (`ResourceKind.setting`).
     settings: frozenset[Setting] = frozenset()
+    #: Whether clusters make their own roles, security groups and launch templates. Only a VPC can
+    #: be given then.
     isolated: bool = False
+    #: Whether clusters may make their own launch templates, isolated or not.
     own_templates: bool = False
+    #: Names of the clusters that the settings make private to their creator; ``*``: any.
     private_clusters: tuple[str, ...] = ()
+    #: Account of the state's bucket. None: the workspace's.
     network_state_owner: str | None = None
+    #: The customer's key, or an alias of it, for the network's state. None: S3's own.
     state_key_arn: str | None = None
+    #: Limits of ``user``'s own.
     limits: CallerLimits = field(default_factory=CallerLimits)
 
     def __post_init__(self) -> None:

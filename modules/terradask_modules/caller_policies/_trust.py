@@ -20,20 +20,15 @@ _ENVIRONMENT = re.compile(r"[^:*?$\s][^:*?$]{0,254}")
 class GitHubActions:
     """Jobs of a repository.
 
-    Parameters
-    ----------
-    repository
-        ``OWNER/REPOSITORY``.
-    environment
-        The deployment environment that the job must name. None: jobs of pull requests.
-
     Notes
     -----
     Subjects: https://docs.github.com/en/actions/reference/security/oidc. An environment's own
     protection rules decide who reaches it.
     """
 
+    #: ``OWNER/REPOSITORY``.
     repository: str
+    #: The deployment environment that the job must name. None: jobs of pull requests.
     environment: str | None = None
 
     @property

@@ -22,30 +22,20 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A budget, as a network makes it.
+    """A budget, as a network makes it."""
 
-    Parameters
-    ----------
-    name
-        The workspace's own name of it.
-    amount_usd
-        The amount of a period, in US dollars.
-    period
-        AWS's word for the period, such as ``MONTHLY``.
-    notices
-        When AWS warns.
-    emails, topic_arn
-        Where warnings go.
-    tag
-        Key and value of the tag that it counts; None: the workspace's.
-    """
-
+    #: The workspace's own name of it.
     name: str
+    #: The amount of a period, in US dollars.
     amount_usd: float
+    #: AWS's word for the period, such as ``MONTHLY``.
     period: str
+    #: When AWS warns.
     notices: Sequence[Notice]
+    #: `emails`, `topic_arn`: Where warnings go.
     emails: Sequence[str]
     topic_arn: str | None = None
+    #: Key and value of the tag that it counts; None: the workspace's.
     tag: tuple[str, str] | None = None
 
 

@@ -11,16 +11,11 @@ from terradask_modules.where import ClusterWhere
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterNames:
-    """What the names of a cluster's resources follow from.
-
-    Parameters
-    ----------
-    role_path, role_name_prefix
-        Where the cluster's own roles lie; None where it has none, because hosts share the
-        workspace's.
-    """
+    """What the names of a cluster's resources follow from."""
 
     where: ClusterWhere
+    #: `role_path`, `role_name_prefix`: Where the cluster's own roles lie; None where it has none,
+    #: because hosts share the workspace's.
     role_path: str | None = None
     role_name_prefix: str = ""
 

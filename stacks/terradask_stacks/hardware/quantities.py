@@ -25,17 +25,11 @@ _UNITS = {"": 1, "b": 1, **_POWERS, **{f"{unit}b": size for unit, size in _POWER
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of whole numbers, both ends included.
+    """A range of whole numbers, both ends included."""
 
-    Parameters
-    ----------
-    low
-        The least.
-    high
-        The most; None without limit.
-    """
-
+    #: The least.
     low: int
+    #: The most; None without limit.
     high: int | None
 
     def __contains__(self, number: int) -> bool:

@@ -34,34 +34,22 @@ TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 class HardwareRequest:
     """The hardware request for one role's instances. Created by `HardwareRequest.of`, which parses
     parameters.
-
-    Parameters
-    ----------
-    role
-        ``worker`` or ``scheduler``.
-    cpu
-        Cores (AWS's vCPUs); None if unset.
-    memory
-        Requested memory in bytes: the chosen type's is within 10 % of it. None if unset.
-    gpu
-        GPUs on each instance: 0 none, whatever others have; None if unset.
-    gpu_type
-        The GPU's model, such as ``T4``.
-    vm_types
-        Instance types by name, in order of preference; empty if terradask is to choose them.
-    arm
-        ARM processors, or x86-64; None if unset.
-    prefix
-        Prefix of the parameters' names in messages.
     """
 
     role: Role = "worker"
+    #: Cores (AWS's vCPUs); None if unset.
     cpu: Span | None = None
+    #: Requested memory in bytes: the chosen type's is within 10 % of it. None if unset.
     memory: Span | None = None
+    #: GPUs on each instance: 0 none, whatever others have; None if unset.
     gpu: int | None = None
+    #: The GPU's model, such as ``T4``.
     gpu_type: str | None = None
+    #: Instance types by name, in order of preference; empty if terradask is to choose them.
     vm_types: tuple[str, ...] = ()
+    #: ARM processors, or x86-64; None if unset.
     arm: bool | None = None
+    #: Prefix of the parameters' names in messages.
     prefix: str = "worker_"
 
     @classmethod

@@ -20,17 +20,11 @@ Throughput = Annotated[int, Field(ge=FREE_MIBPS, le=1000)]
 
 @dataclass(frozen=True)
 class Disk:
-    """A volume that may differ from the network's.
+    """A volume that may differ from the network's."""
 
-    Parameters
-    ----------
-    size_gib
-        None: the network's.
-    throughput_mibps
-        None: what gp3 has without charge.
-    """
-
+    #: None: the network's.
     size_gib: int | None = None
+    #: None: what gp3 has without charge.
     throughput_mibps: int | None = None
 
     def __bool__(self) -> bool:
