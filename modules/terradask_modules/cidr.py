@@ -50,24 +50,10 @@ def slot_count(cidr: str, *, public_prefix_length: int, private_prefix_length: i
 def zone_cidrs(
     cidr: str, *, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
 ) -> dict[str, ZoneCidrs]:
-    """Place each zone's public and private subnet.
+    """Return the blocks of each zone's public and private subnet, ordered by zone name. No two
+    overlap, and a zone's blocks depend on its own slot alone.
 
-    Raises `InvalidInput` if a slot is taken twice or lies outside the block.
-
-    Parameters
-    ----------
-    cidr
-        The network's block, such as ``10.64.0.0/16``.
-    public_prefix_length, private_prefix_length
-        Sizes of the subnets, 28 at most.
-    slots
-        Zone name -> slot, no slot twice.
-
-    Returns
-    -------
-    dict
-        Zone name -> its two blocks, ordered by zone name. No two overlap, and a zone's blocks
-        depend on its own slot alone.
+    Raises `InvalidInput` if a slot is taken twice or lies outside the network's block.
     """
     _check_slots(cidr, public_prefix_length, private_prefix_length, slots)
     network = IPv4Network(cidr)

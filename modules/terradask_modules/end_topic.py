@@ -17,13 +17,8 @@ _AWS_KEY = "alias/aws/sns"
 class EndTopic(Construct):
     """A topic, and a subscription for each address.
 
-    Resources created: an encrypted topic with a policy, and subscriptions by mail, which deliver
-    once they are confirmed. Messages are billed.
-
-    Parameters
-    ----------
-    kms_key_arn
-        KMS key of the topic. None: AWS's own.
+    Resources created: a topic with a policy, encrypted by a KMS key or AWS's own, and subscriptions
+    by mail, which deliver once they are confirmed. Messages are billed.
     """
 
     def __init__(

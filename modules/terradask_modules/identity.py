@@ -237,12 +237,8 @@ def _within(
 
 
 class GivenIdentity(Construct):
-    """Instance profiles that exist already, each with the role in it. Nothing is made or changed.
-
-    Parameters
-    ----------
-    profiles
-        ``scheduler`` and ``worker`` -> name of the instance profile.
+    """Instance profiles that exist already, by role, each with the role in it. Nothing is made or
+    changed.
     """
 
     def __init__(self, scope: Construct, *, profiles: Mapping[str, str]) -> None:

@@ -14,14 +14,8 @@ from terradask_modules.where import Where
 class Logs(Construct):
     """The workspace's log group, with one stream for each host.
 
-    Resources created: a CloudWatch log group. It costs by what is written and kept.
-
-    Parameters
-    ----------
-    retention_days
-        Days that CloudWatch keeps the logs.
-    kms_key_arn
-        KMS key that encrypts them. None: CloudWatch's own.
+    Resources created: a CloudWatch log group, encrypted by a KMS key or CloudWatch's own. It costs
+    by what is written and kept.
     """
 
     def __init__(
@@ -53,16 +47,7 @@ class FlowLogs(Construct):
     """The flow logs of a VPC, all traffic, in a log group of their own.
 
     Resources created: a flow log, a log group, and a role with one inline policy by which AWS
-    writes there. They cost by what is written and kept.
-
-    Parameters
-    ----------
-    rules
-        What the company prescribes for roles.
-    retention_days
-        Days that CloudWatch keeps the logs.
-    kms_key_arn
-        KMS key of the logs. None: CloudWatch's own.
+    writes there, as the company's rules for roles demand. They cost by what is written and kept.
     """
 
     def __init__(

@@ -264,12 +264,7 @@ class GivenNetwork(Construct):
     changed or tagged.
 
     A zone's ``public_subnet_id`` is that of schedulers, its ``private_subnet_id`` that of workers,
-    whatever their routes are.
-
-    Parameters
-    ----------
-    subnets
-        Zone name -> ``scheduler`` and ``worker`` -> id of the subnet.
+    whatever their routes are. `subnets` has their ids by zone and role.
     """
 
     def __init__(

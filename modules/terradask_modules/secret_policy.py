@@ -52,24 +52,11 @@ def private_policy(
     whatever IAM allows others. No policy of hosts allows more than reading.
 
     The account's root user may do both: otherwise the secret would stay forever once the named
-    principals are gone.
+    principals are gone. ARNs of hosts' roles may be Terraform's expressions.
 
-    Parameters
-    ----------
-    principals
-        ARNs of users and roles.
-    host_roles
-        ARNs of the hosts' roles, which may be Terraform's expressions.
-    account, partition
-        Where the secret is.
+    Raises `InvalidInput` if a principal is of another account: what IAM there allows doesn't reach
+    this secret.
 
-    Raises
-    ------
-    InvalidInput
-        If a principal is of another account: what IAM there allows doesn't reach this secret.
-
-    Notes
-    -----
     AWS (documented): For a role's session, IAM's key aws:PrincipalArn is the role's ARN, with its
     path.
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principalarn

@@ -33,13 +33,8 @@ REPORT_DAYS = 30
 class Storage(Construct):
     """A private, encrypted, versioned bucket that answers over TLS only.
 
-    Resources created: an S3 bucket with its public access block, ownership, encryption, versioning,
-    lifecycle and policy. Destroying it deletes its content.
-
-    Parameters
-    ----------
-    kms_key_arn
-        KMS key of its content. None: S3's own (SSE-S3).
+    Resources created: an S3 bucket with its public access block, ownership, encryption by a KMS key
+    or S3's own (SSE-S3), versioning, lifecycle and policy. Destroying it deletes its content.
     """
 
     def __init__(

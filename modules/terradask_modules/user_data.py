@@ -42,36 +42,13 @@ def render_user_data(
     Callers who may describe instances or launch templates can read it, and plans print it, so it
     has only names and one checksum.
 
+    The instance refuses any other wheel of the host program than that of the SHA-256. `scripts` are
+    the network's own, by their names in `HOST_SCRIPTS`: the ``sha256`` of each, which is its key in
+    the bucket too, and its ``timeout_seconds``. An ``aws_launch_template`` needs the
+    ``#cloud-config`` document in base64.
+
     Raises `InvalidInput` for an empty value or a line break, an invalid checksum, or a document
     above EC2's limit of 16,384 bytes.
-
-    Parameters
-    ----------
-    workspace
-        The workspace's name.
-    region
-        Where the bucket lies and the hosts run.
-    bucket
-        The workspace bucket.
-    log_group
-        The log group that hosts write to.
-    wheel_key
-        Key of the host program's wheel in the bucket.
-    wheel_sha256
-        Its SHA-256, in hexadecimal; the instance refuses any other file.
-    notify_topic_arn
-        ARN of the topic for notices of clusters' ends, or None.
-    scripts
-        The network's own scripts, by their names in `HOST_SCRIPTS`: the ``sha256`` of each, which
-        is its key in the bucket too, and its ``timeout_seconds``.
-    mounts
-        File systems that the instance mounts.
-
-    Returns
-    -------
-    str
-        A ``#cloud-config`` document. An ``aws_launch_template`` needs it in base64
-        (``Fn.base64encode``, or ``base64.b64encode`` before synthesis).
     """
     names = {"workspace": workspace, "region": region, "bucket": bucket, "log_group": log_group}
     notice = {} if notify_topic_arn is None else {"notify_topic_arn": notify_topic_arn}

@@ -18,12 +18,8 @@ from terradask_stacks.network_stack import NetworkStack
 def render(stacks: Sequence[Inputs], *, whose: str = "") -> dict[str, str]:
     """Return each stack's ``cdk.tf.json``, by its name.
 
-    Raises `InvalidInput` if the framework refuses a stack.
-
-    Parameters
-    ----------
-    whose
-        Names of the stacks for messages, where they are synthesised by other ones.
+    Raises `InvalidInput` if the framework refuses a stack; it names `whose`, where stacks are
+    synthesised by other names.
     """
     names = [inputs.name for inputs in stacks]
     with tempfile.TemporaryDirectory(prefix="terradask-synth-") as folder:

@@ -21,24 +21,13 @@ _SHORT = {"region": "region_name", "zone": "zone_name"}
 
 
 def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str, dict[str, Any]]:
-    """Return backend options as sections of settings.
+    """Return backend options as sections of settings, whose values are checked when settings are
+    loaded: ``region_name``; ``zone_name``; ``ingress``, a list of rules ``{"ports": [8786, 8787],
+    "cidr": "203.0.113.7/32"}``; ``firewall``, one such rule. None, and options that are None, have
+    no effect. With `short_names`, ``region`` and ``zone`` are also allowed.
 
     Raises `InvalidInput` for an unknown option, with the nearest valid one, for invalid rules, and
     for `firewall` and `ingress` together.
-
-    Parameters
-    ----------
-    options
-        ``region_name``; ``zone_name``; ``ingress``, a list of rules ``{"ports": [8786, 8787],
-        "cidr": "203.0.113.7/32"}``; ``firewall``, one such rule. None, and options that are None,
-        have no effect.
-    short_names
-        Whether ``region`` and ``zone`` are also allowed.
-
-    Returns
-    -------
-    dict
-        Section -> setting -> value. Values are checked when settings are loaded.
     """
     if options is None:
         return {}

@@ -140,18 +140,10 @@ def no_sessions() -> SettingsError:
 def check_capacity(
     network: NetworkSettings, lock: NetworkLock | None, max_workers: int, *, zones: int = 1
 ) -> None:
-    """Refuse a cluster whose zones have fewer addresses than the cluster may have workers.
+    """Refuse a cluster whose zones, so many, have fewer addresses than the cluster may have workers
+    in all groups together. A network whose locked answers have no zones has no room for any.
 
     Raises `SettingsError`.
-
-    Parameters
-    ----------
-    lock
-        The network's locked answers, if available: a network without zones has no room for workers.
-    max_workers
-        Most workers that the cluster may have, in all groups together.
-    zones
-        The number of zones for them: these zones' subnets must have room for all.
     """
     if lock is not None and not lock.zones:
         raise SettingsError.of(

@@ -138,12 +138,8 @@ def _takes(setting: str) -> str:
 
 
 class ChoiceReader:
-    """Read the choices of one offer, and keep what is wrong with them.
-
-    Parameters
-    ----------
-    base
-        A cluster of the offer of which nothing is chosen.
+    """Read the choices of one offer, and keep what is wrong with them. `base` is a cluster of the
+    offer of which nothing is chosen.
     """
 
     def __init__(self, base: ClusterSettings) -> None:
@@ -151,13 +147,7 @@ class ChoiceReader:
         self._base = base.model_dump(exclude_unset=True) | {"max_workers": UNSET_MAX_WORKERS}
 
     def read(self, setting: str, given: Any, where: str) -> Choice | None:
-        """Return the choice of a setting; None if it can't be used.
-
-        Parameters
-        ----------
-        where
-            The place of the choice, for findings.
-        """
+        """Return the choice of a setting; None if it can't be used: findings name `where`."""
         before = len(self.findings)
         if given == ANY and isinstance(given, str):
             return Choice(setting, is_any=True)

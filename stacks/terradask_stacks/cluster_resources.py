@@ -17,14 +17,7 @@ DATA = {"aws_s3_object": "baseline"}
 
 def expected(names: ClusterNames, kind: str, address: str) -> Mapping[str, str] | None:
     """Return the patterns that a resource's attributes match whole; None if the stack makes no
-    resource of this type and name.
-
-    Parameters
-    ----------
-    kind
-        Type, as in Terraform.
-    address
-        Name in the stack: what follows the type in the address.
+    resource of Terraform's type `kind` and this name in the stack, which follows it in the address.
     """
     known = KINDS.get(kind)
     if known is None or known.shape is None:

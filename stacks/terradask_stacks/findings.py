@@ -41,16 +41,8 @@ def findings_of(
     model: type[BaseModel],
     origins: Mapping[str, str],
 ) -> list[Finding]:
-    """Turn a validation error into findings, one for each place.
-
-    Parameters
-    ----------
-    error
-        What pydantic raised.
-    model
-        The validated model: an unknown key is compared with its fields.
-    origins
-        ``section.key`` -> where the value came from.
+    """Turn pydantic's error into findings, one for each place. Unknown keys are compared with the
+    model's fields; `origins` has the place of each ``section.key``.
     """
     found: dict[str, Finding] = {}
     for detail in error.errors(include_url=False):

@@ -152,16 +152,10 @@ def check_dashboard_https(
     *,
     given: bool,
 ) -> None:
-    """Refuse a dashboard over HTTPS that no rule admits browsers to.
+    """Refuse a dashboard over HTTPS that no rule admits browsers to, of the cluster or of the
+    network (`allowed`); if the security groups are given, their owner's rules apply.
 
     Raises `SettingsError`.
-
-    Parameters
-    ----------
-    allowed
-        The rules of the network.
-    given
-        Whether the network's security groups are given: then their owner's rules apply.
     """
     if not cluster.use_dashboard_https or given:
         return

@@ -52,11 +52,7 @@ class Layers:
     A declared cluster is ``[cluster]`` without arguments, then its own table, then the arguments.
     An offer is the ``[cluster]`` below `begin_choices`, then its own table. A cluster of an offer
     is that offer, then the ``[cluster]`` above `begin_choices`, its own table, and the arguments.
-
-    Parameters
-    ----------
-    reserved
-        Environment variables with terradask's prefix that are no settings.
+    Environment variables in `reserved` have terradask's prefix and are no settings.
     """
 
     def __init__(self, *, reserved: tuple[str, ...] = ()) -> None:
@@ -147,16 +143,9 @@ class Layers:
     def add(
         self, layer: Mapping[str, Any], origin: Origin, *, above_declared: bool = False
     ) -> None:
-        """Lay values over the earlier ones.
-
-        Parameters
-        ----------
-        layer
-            Section -> settings.
-        origin
-            Returns where a value came from, given its name.
-        above_declared
-            Whether its ``cluster`` section overrides the tables of declared clusters.
+        """Lay values, by section, over the earlier ones. `origin` returns where a value came from,
+        given its name; with `above_declared`, the section ``cluster`` overrides the tables of
+        declared clusters.
         """
         sections = Settings.model_fields
         self._move(layer.get("workspace"))

@@ -138,16 +138,9 @@ def _refuse_links(out_dir: Path, state_dir: Path, *, is_given: bool) -> None:
 
 
 def settings_in(text: str, path: Path) -> Settings:
-    """Return the settings of a file alone, without other layers.
+    """Return the settings of a file alone, by its text, without other layers.
 
     Raises `SettingsError` as `load_settings` does.
-
-    Parameters
-    ----------
-    text
-        Its content.
-    path
-        Its path, for messages.
     """
     layers = Layers()
     _add_file(layers, _parsed(text, path), path)
@@ -178,14 +171,8 @@ def _in_file(name: str, path: Path | None) -> str:
 
 
 def existing_file(path: Path | None = None) -> Path:
-    """Find the settings file.
-
-    Raises `SettingsError` if there is none.
-
-    Parameters
-    ----------
-    path
-        The file, or its folder. Unset: the nearest from the working directory upwards.
+    """Return the settings file of a path, which may be its folder; by default the nearest from the
+    working directory upwards. Raises `SettingsError` if there is none.
     """
     found = find_file(Path.cwd()) if path is None else None
     return _existing(path or Path.cwd()) if found is None else found

@@ -211,20 +211,8 @@ class LockFile(_Model):
 
 
 def assign_slots(existing: Mapping[str, int], zones: Iterable[str]) -> dict[str, int]:
-    """Give each zone a slot in the network's block.
-
-    Parameters
-    ----------
-    existing
-        Zone -> slot as locked before. These never change.
-    zones
-        The zones that are wanted now.
-
-    Returns
-    -------
-    dict
-        A slot for each wanted zone: the one it had, else the lowest that no wanted or earlier zone
-        holds.
+    """Return a slot in the network's block for each wanted zone: the one that it was locked to
+    before, which never changes, else the lowest that no wanted or earlier zone holds.
     """
     wanted = sorted(set(zones))
     taken = set(existing.values())

@@ -60,12 +60,8 @@ def with_offers(
 
     Returns settings in which offers and their clusters have their ``max_workers``, and the findings
     on settings. What arguments of a call choose concerns one cluster alone: it is kept in the
-    settings, and `Settings.cluster_named` raises it.
-
-    Parameters
-    ----------
-    arguments
-        The settings of ``[cluster]`` that are arguments.
+    settings, and `Settings.cluster_named` raises it. `arguments` are such settings of
+    ``[cluster]``.
     """
     findings: list[Finding] = []
     offers: dict[str, OfferSettings] = {}
@@ -106,14 +102,8 @@ def beyond(
     keys: Iterable[str],
     where: Callable[[str], str],
 ) -> dict[str, Finding]:
-    """Return what is wrong with settings of a cluster of an offer, by setting.
-
-    Parameters
-    ----------
-    keys
-        The settings to check.
-    where
-        Returns the place of a setting's value.
+    """Return what is wrong with these settings of a cluster of an offer, by setting; `where`
+    returns the place of a setting's value.
     """
     choices = choices_of(offer)
     differing = {key for key in keys if getattr(cluster, key) != getattr(offer.cluster, key)}

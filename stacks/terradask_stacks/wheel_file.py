@@ -18,14 +18,8 @@ def write_wheel(
 ) -> bytes:
     """Return a wheel of these files, ``.dist-info`` among them, with their RECORD.
 
-    Order, time and permissions are fixed: equal files give equal bytes.
-
-    Parameters
-    ----------
-    compression
-        zipfile's number; bytes of the default differ between builds of zlib.
-    mode
-        Every file's, as in Unix.
+    Order, time and permissions (Unix's `mode`) are fixed: equal files give equal bytes, but with
+    zipfile's default `compression` they differ between builds of zlib.
     """
     about = next(path.partition("/")[0] for path in files if path.endswith(".dist-info/METADATA"))
     record = f"{about}/RECORD"

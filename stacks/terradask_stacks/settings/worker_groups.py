@@ -102,15 +102,7 @@ class WorkerGroupSettings(Section):
     )
 
     def hardware_request(self, name: str, *, arm: bool | None = None) -> HardwareRequest:
-        """Return what is asked of the group's machines.
-
-        Parameters
-        ----------
-        name
-            The group's name, by which messages speak of its settings.
-        arm
-            What the cluster says of it.
-        """
+        """Return what is asked of the machines of a group of this name; `arm` is the cluster's."""
         return replace(self._request, prefix=f"worker_groups.{name}.", arm=arm)
 
     @cached_property
@@ -128,13 +120,8 @@ class WorkerGroupSettings(Section):
         return {name: value for name, value in values.items() if value is not None}
 
     def disk(self, of_workers: Disk) -> Disk:
-        """Return the volume of the group's hosts.
-
-        Parameters
-        ----------
-        of_workers
-            The volume of the workers that have no group with a name, which counts where the group
-            says nothing.
+        """Return the volume of the group's hosts: that of workers that have no group with a name,
+        but for what the group sets.
         """
         return Disk(
             self.disk_size or of_workers.size_gib,

@@ -32,15 +32,7 @@ class ReadPart:
 def read_parts(
     parts: Sequence[Part], *, seconds: float, subject: str, progress: Progress
 ) -> list[ReadPart]:
-    """Read all parts, in their order.
-
-    Parameters
-    ----------
-    seconds
-        Longest wait for all of them.
-    subject
-        The cluster, for `progress`.
-    """
+    """Read all parts, in their order, within so many seconds; `progress` names the `subject`."""
     found: dict[Part, ReadPart] = {}
     started = time.monotonic()
     answers = queue.SimpleQueue[ReadPart]()
