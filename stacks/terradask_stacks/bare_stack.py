@@ -25,7 +25,7 @@ from terradask_modules.names import (
     network_state_key,
 )
 from terradask_modules.where import Where
-from terradask_stacks.settings import Settings
+from terradask_stacks.settings import Settings, WorkspaceSettings
 
 #: Type -> the last part of its address -> its name and path.
 Blocks = dict[str, dict[str, dict[str, str]]]
@@ -39,22 +39,35 @@ def bare_stack(name: str, settings: Settings, where: Where) -> dict[str, Any]:
     else:
         bucket, key = where.bucket, cluster_key(name, "terraform.tfstate")
         kms_key_arn = settings.network.kms_key_arn
-    account = settings.workspace.account
+    return foundation(settings.workspace, bucket=bucket, key=key, kms_key_arn=kms_key_arn)
+
+
+def foundation(
+    workspace: WorkspaceSettings, *, bucket: str, key: str, kms_key_arn: str | None
+) -> dict[str, Any]:
+    """Return the backend, provider and versions of a stack whose state is at this place.
+
+    They name the only account to work in, if there is one; how a caller gets into it is in no
+    stack.
+    """
+    account = workspace.account
     allowed = {} if account is None else {"allowed_account_ids": [account]}
     backend = {
         **allowed,
         "bucket": bucket,
+        # As the bucket would by itself: policies may demand that writes say so.
         "encrypt": True,
         "key": key,
         **({"kms_key_id": kms_key_arn} if kms_key_arn else {}),
-        "region": where.region,
+        "region": workspace.region,
+        # The provider knows the regions of its day; the SDK, which checks them first, knows newer.
         "skip_region_validation": True,
         "use_lockfile": True,
     }
     provider = {
         **allowed,
         "ignore_tags": [{"key_prefixes": [TAG_RUN_PREFIX]}],
-        "region": where.region,
+        "region": workspace.region,
         "skip_region_validation": True,
     }
     return {

@@ -85,11 +85,10 @@ class ClusterStack(TerraformStack):
         self._tags = merged(workspace_tags(workspace), cluster.tags, {TAG_CLUSTER: name})
         configure(
             self,
-            region=workspace.region,
+            workspace,
             bucket=where.bucket,
             key=cluster_key(name, "terraform.tfstate"),
             kms_key_arn=kms_key_arn,
-            account=workspace.account,
         )
         baseline = self._baseline()
         content = json.dumps(self._description(), indent=1, sort_keys=True)

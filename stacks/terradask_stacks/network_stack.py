@@ -107,11 +107,10 @@ class NetworkStack(TerraformStack):
         )
         configure(
             self,
-            region=workspace.region,
+            workspace,
             bucket=settings.state.bucket_for(lock.account, workspace.region),
             key=network_state_key(workspace.name),
             kms_key_arn=settings.state.kms_key_arn,
-            account=workspace.account,
         )
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
         #: Role of a group for isolated clusters' external traffic -> security group.
