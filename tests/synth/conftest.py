@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from terradask._plans.policy import iam, masking, patterns, secrets
+from terradask._common import masking
+from terradask._plans.policy import iam, patterns, secrets
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.host_scripts import HostScript
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from terradask._common import masking
 from terradask._common.progress import silent
 from terradask._observe.logs.lines import LogLine
-from terradask._plans.policy import masking, patterns
+from terradask._plans.policy import patterns
 from terradask._workspace.diagnosis import archive, parts, redaction
 from terradask._workspace.diagnosis.archive import Archive, archive_of, check_path, write
 from terradask._workspace.diagnosis.collect import ReadPart, read_part, read_parts

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from terradask._plans.policy.decoding import layers
+from terradask._common.decoding import layers
 from terradask.policy import PolicyFinding, evaluate, secrets_in_state
 from terradask_stacks.settings import PolicySettings
 

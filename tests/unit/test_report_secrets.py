@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from terradask._common.checksum import sha256_of_file
+from terradask._common.masking import in_environment, masked_text, secret_name
 from terradask._plans.basis import PlanBasis
 from terradask._plans.documents import document_changes
 from terradask._plans.folder import PlanFolder
-from terradask._plans.policy.masking import in_environment, masked_text, secret_name
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_json, to_text
 from terradask._plans.report import PlanReport, WorkspaceReport

@@ -1,1 +1,1 @@
-"""Helpers for every package: progress, clock, signals. Independent of AWS and Dask."""
+"""Helpers for every package: progress, clock, masking of secrets. Independent of AWS and Dask."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from terradask._common.masking import masked_text
 from terradask._plans.policy.document import Resource
-from terradask._plans.policy.masking import masked_text
 from terradask._plans.policy.openings import network_of, openings_of
 from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._plans.policy.decoding import Undecodable, from_base64, inflated
-from terradask._plans.policy.masking import (
+from terradask._common.decoding import Undecodable, from_base64, inflated
+from terradask._common.masking import (
     SENSITIVE,
     in_environment,
     looks_secret,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._common.masking import masked_text
 from terradask._common.plan_modules import configured_resources
 from terradask._plans.dangers import AdmittedBlock, Danger, covers
-from terradask._plans.policy.masking import masked_text
 from terradask._plans.policy.openings import Opening, network_of, read_rule
 from terradask_modules.ingress import EVERYWHERE
 

@@ -96,8 +96,8 @@ class Planner:
         TerradaskError
             If the only stack can't be planned; with several, `Plans.errors` has what went wrong.
         """
+        from terradask._common.masking import masked_text
         from terradask._plans.folder import Plans
-        from terradask._plans.policy.masking import masked_text
         from terradask._plans.report import WorkspaceReport
 
         self._stacks.check_tools(synthesises=not destroy)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from terradask._common.masking import masked_text
 from terradask._common.progress import Message, phase
 from terradask._plans.basis import (
     PLAN_LIFETIME,
@@ -24,7 +25,6 @@ from terradask._plans.basis import (
     configuration_sha256,
     provider_version,
 )
-from terradask._plans.policy.masking import masked_text
 from terradask._plans.saved import Plan
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._terraform.events import PlanFile, ResourceProgress

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from terradask._common.masking import SENSITIVE, in_environment, masked_text, secret_name
 from terradask._plans.policy.document import (
     PlanDocument,
     Resource,
@@ -20,7 +21,6 @@ from terradask._plans.policy.document import (
     read,
 )
 from terradask._plans.policy.findings import PolicyFinding, error
-from terradask._plans.policy.masking import SENSITIVE, in_environment, masked_text, secret_name
 from terradask._plans.policy.values import child_path, decoded, top_level
 from terradask._terraform.program import without_registry
 from terradask_modules.iam import listed

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from terradask._plans.policy.decoding import Undecodable, from_base64, layers
+from terradask._common.decoding import Undecodable, from_base64, layers
+from terradask._common.masking import SENSITIVE, masked_text, secret_name
 from terradask._plans.policy.document import Unknown
 from terradask._plans.policy.findings import PolicyFinding
-from terradask._plans.policy.masking import SENSITIVE, masked_text, secret_name
 from terradask._plans.policy.values import attribute_changes, child_path, decoded
 
 _WORDS = (

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from terradask._plans.policy.decoding import Undecodable, from_base64, layers
+from terradask._common.decoding import Undecodable, from_base64, layers
 from terradask._plans.policy.document import PlanDocument, Resource, Unknown
 from terradask._plans.policy.findings import PolicyFinding, error
 from terradask._plans.policy.patterns import named_texts, secrets_in

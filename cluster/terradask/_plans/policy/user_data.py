@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._common.decoding import Undecodable, from_base64, layers
 from terradask._plans.policy.complete_plan import UNREADABLE
-from terradask._plans.policy.decoding import Undecodable, from_base64, layers
 from terradask._plans.policy.document import PlanDocument, Resource, Unknown, written_document
 from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.patterns import forbidden_in_user_data

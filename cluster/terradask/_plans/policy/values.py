@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._plans.policy.masking import SENSITIVE, in_environment, looks_secret, secret_name
+from terradask._common.masking import SENSITIVE, in_environment, looks_secret, secret_name
 
 UNKNOWN = "(known after apply)"
 

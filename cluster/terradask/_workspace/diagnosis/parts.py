@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
 from terradask._clusters.deployment import Deployment
+from terradask._common.masking import masked_text
 from terradask._observe.events import without_repeats
 from terradask._observe.store import CLOSING, DESCRIPTOR, ENVIRONMENT, RUN, SCHEDULER, SOFTWARE
-from terradask._plans.policy.masking import masked_text
 from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._terraform.binary import find_terraform
 from terradask._workspace.states import StackStates

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from terradask._plans.policy.masking import SENSITIVE, in_environment, looks_secret
+from terradask._common.masking import SENSITIVE, in_environment, looks_secret
 from terradask._plans.policy.patterns import (
     Scrubber,
     is_secret_name,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from terradask._plans.policy.decoding import from_base64
+from terradask._common.decoding import from_base64
 
 SENSITIVE = "(sensitive)"
 
