@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from terradask._common.masking import masked_text
 from terradask._plans.policy.document import Resource
-from terradask._plans.policy.openings import network_of, openings_of
+from terradask._plans.policy.openings import Direction, Opening, network_of, openings_of
 from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.ingress import EVERYWHERE, is_within
@@ -22,11 +22,6 @@ KNOWN_LATER = "changes, with a value known only after the apply"
 POLICIES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that extend a role's permissions without changing the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
-_INGRESS_RULES = (
-    "aws_vpc_security_group_ingress_rule",
-    "aws_security_group_rule",
-    "aws_security_group",
-)
 
 
 @dataclass(frozen=True)
@@ -178,16 +173,26 @@ def _ends(resource: Mapping[str, Any]) -> bool:
 
 def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
     """Return the blocks that one resource allows; security groups allow none from outside."""
-    address, kind, values = resource["address"], resource["type"], resource["change"].get(side)
-    if not values or kind not in _INGRESS_RULES:
-        return set()
     return {
-        AdmittedBlock(
-            block, opening.written_ports, opening.group if isinstance(opening.group, str) else ""
-        )
-        for opening in openings_of(Resource(address, kind, str(resource.get("name")), values))
+        admitted(opening, block)
+        for opening in rules_in(resource, side, "ingress")
         for block in opening.blocks
     }
+
+
+def rules_in(resource: Mapping[str, Any], side: str, direction: Direction) -> list[Opening]:
+    """Return the rules that a resource has before or after the plan, as far as they are known."""
+    kind, values = resource["type"], resource["change"].get(side)
+    if not values or kind == "aws_default_security_group":
+        return []
+    item = Resource(resource["address"], kind, str(resource.get("name")), values)
+    return openings_of(item, direction)
+
+
+def admitted(opening: Opening, block: str) -> AdmittedBlock:
+    """Return one block, or another peer, of a rule."""
+    group = opening.group if isinstance(opening.group, str) else ""
+    return AdmittedBlock(block, opening.written_ports, group)
 
 
 def covers(old: AdmittedBlock, new: AdmittedBlock) -> bool:

@@ -1,4 +1,5 @@
-"""Find changes made outside Terraform, by filtering ``resource_drift``.
+"""Find changes made outside Terraform, by filtering ``resource_drift``, and weigh them as a plan
+weighs what it would change. Pure.
 
 After a clean apply most entries of ``resource_drift`` are null that became empty, or repeat the
 declaration of another resource.
@@ -7,10 +8,14 @@ declaration of another resource.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from terradask._common.plan_modules import value_resources
+from terradask._plans.dangers import Danger, dangers_of
+from terradask._plans.egress_dangers import egress_dangers
 from terradask._plans.policy.openings import read_rule
 from terradask._plans.policy.values import decoded
 from terradask_modules.ingress import ports_text
@@ -182,6 +187,51 @@ def _policy(name: Any, policy: Any) -> str:
 
 def _declared(document: Mapping[str, Any]) -> Iterator[tuple[str, _Values]]:
     """Return type and values of every resource in the plan's prior state."""
-    values = (document.get("prior_state") or {}).get("values") or {}
-    for resource in value_resources(values.get("root_module") or {}):
+    for resource in value_resources((document.get("prior_state") or {}).get("values")):
         yield resource["type"], resource.get("values") or {}
+
+
+# ---- their dangers -------------------------------------------------------------------------------
+
+
+_FAMILIES = (("cidr_blocks", "IpRanges", "CidrIp"), ("ipv6_cidr_blocks", "Ipv6Ranges", "CidrIpv6"))
+
+
+def drift_dangers(document: Mapping[str, Any], drift: list[dict[str, Any]]) -> list[Danger]:
+    """Return the dangers of entries of real drift: losses, openings, permissions. A rule that no
+    apply removes has the command that does.
+    """
+    found: list[Danger] = []
+    for entry in drift:
+        gone = entry["change"].get("after") is None
+        for danger in dangers_of(entry, "delete" if gone else "update", None):
+            text = danger.text.replace("is destroyed", "is gone", 1) if gone else danger.text
+            found.append(replace(danger, text=text, command=_closing(entry, danger)))
+    return found + egress_dangers({**document, "resource_changes": drift})
+
+
+def _closing(entry: Mapping[str, Any], danger: Danger) -> str | None:
+    """Return the command that ends a rule that was added to a group: Terraform doesn't know it."""
+    if danger.kind != "ingress" or entry["type"] != "aws_security_group":
+        return None
+    values = entry["change"].get("after") or {}
+    for rule in values.get("ingress") or ():
+        for permission, block in _permissions(rule):
+            if str(danger.after).endswith(f" from {block}"):
+                return shlex.join(
+                    [
+                        *("aws", "ec2", "revoke-security-group-ingress", "--group-id"),
+                        *(str(values.get("id")), "--ip-permissions", permission),
+                    ]
+                )
+    return None
+
+
+def _permissions(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield a rule's blocks, each as the AWS CLI writes what it permits."""
+    protocol = f"IpProtocol={rule.get('protocol')}"
+    ports = f",FromPort={rule.get('from_port')},ToPort={rule.get('to_port')}"
+    every = str(rule.get("protocol")) in ("-1", "all")
+    for name, ranges, key in _FAMILIES:
+        for block in rule.get(name) or ():
+            yield f"{protocol}{'' if every else ports},{ranges}=[{{{key}={block}}}]", str(block)

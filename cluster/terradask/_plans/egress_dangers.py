@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from terradask._common.masking import masked_text
-from terradask._common.plan_modules import configured_resources
-from terradask._plans.dangers import AdmittedBlock, Danger, covers
-from terradask._plans.policy.openings import Opening, network_of, read_rule
+from terradask._common.plan_modules import expressions_of
+from terradask._plans.dangers import AdmittedBlock, Danger, admitted, covers, rules_in
+from terradask._plans.policy.openings import network_of
 from terradask_modules.ingress import EVERYWHERE
 
-_RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
 _GROUP = "aws_security_group"
 #: Rules of every network: to AWS's services and package indexes.
 _USUAL_PORTS = "tcp 443"
@@ -30,31 +29,22 @@ def egress_dangers(document: Mapping[str, Any]) -> list[Danger]:
         for block, through in _routed(each, "after") - _routed(each, "before")
     ]
     return routes + [
-        Danger("egress", each["address"], masked_text(_text(one, rule, each, names)))
+        Danger("egress", each["address"], masked_text(_text(one, why, each, names)))
         for each in resources
         if set(_MADE) & set(each["change"]["actions"])
-        for one, rule in _destinations(each, "after")
+        for one, why in _destinations(each, "after")
         if one.ports != _USUAL_PORTS
         and one.block not in usual
         and not any(covers(old, one) for old in opened)
     ]
 
 
-def _destinations(
-    resource: Mapping[str, Any], side: str
-) -> Iterator[tuple[AdmittedBlock, Mapping[str, Any]]]:
-    """Yield the destinations, known before the apply, that one resource opens, with its rule."""
-    kind, values = resource["type"], resource["change"].get(side) or {}
-    rules: list[Mapping[str, Any]] = []
-    if kind == _GROUP:
-        rules = [{**each, "security_group_id": values.get("id")} for each in _inside(values)]
-    elif kind in _RULES and values.get("type", "egress") == "egress":
-        rules = [values]
-    for rule in rules:
-        group = rule.get("security_group_id")
-        opening = read_rule(resource["address"], group, rule)
-        for destination in _peers(opening):
-            yield AdmittedBlock(destination, opening.written_ports, str(group or "")), rule
+def _destinations(resource: Mapping[str, Any], side: str) -> Iterator[tuple[AdmittedBlock, str]]:
+    """Yield the destinations, known before the apply, that one resource opens, with why."""
+    for rule in rules_in(resource, side, "egress"):
+        for peer in (*rule.blocks, *rule.groups, *rule.prefix_lists):
+            if isinstance(peer, str):
+                yield admitted(rule, peer), rule.description
 
 
 def _routed(resource: Mapping[str, Any], side: str) -> set[tuple[str, str]]:
@@ -65,16 +55,6 @@ def _routed(resource: Mapping[str, Any], side: str) -> set[tuple[str, str]]:
     block = values.get("destination_cidr_block") or values.get("destination_ipv6_cidr_block")
     through = values.get("transit_gateway_id") or values.get("vpc_peering_connection_id")
     return {(str(block), str(through))} if block and through else set()
-
-
-def _inside(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [each for each in values.get("egress") or [] if isinstance(each, Mapping)]
-
-
-def _peers(opening: Opening) -> Iterator[str]:
-    for each in (*opening.blocks, *opening.groups, *opening.prefix_lists):
-        if isinstance(each, str):
-            yield each
 
 
 def _own(resources: list[Mapping[str, Any]]) -> set[str]:
@@ -94,11 +74,7 @@ class _Names:
     """What the other side has to admit: security groups, and public addresses."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        root = (document.get("configuration") or {}).get("root_module") or {}
-        self._expressions = {
-            prefix + entry["address"]: entry.get("expressions") or {}
-            for prefix, entry in configured_resources(root)
-        }
+        self._expressions = expressions_of(document)
         self._by_id: dict[str, str] = {}
         self._by_address: dict[str, str] = {}
         addresses = []
@@ -122,17 +98,15 @@ class _Names:
         return next(filter(None, named), self._by_address.get(resource["address"], "its group"))
 
 
-def _text(
-    one: AdmittedBlock, rule: Mapping[str, Any], resource: Mapping[str, Any], names: _Names
-) -> str:
-    why = f" ({rule['description']})" if rule.get("description") else ""
+def _text(one: AdmittedBlock, why: str, resource: Mapping[str, Any], names: _Names) -> str:
+    reason = f" ({why})" if why else ""
     everywhere = " - the whole internet" if one.block in EVERYWHERE else ""
     network = network_of(one.block)
     if network is not None and network.is_global:
-        admitted = names.addresses or "the public addresses of hosts or NAT gateways"
+        peer = names.addresses or "the public addresses of hosts or NAT gateways"
     else:
-        admitted = names.group(resource, rule.get("security_group_id"))
+        peer = names.group(resource, one.group)
     return (
-        f"lets hosts out to {one.block} at {one.ports}{everywhere}{why}; the other side must admit "
-        f"{admitted}"
+        f"lets hosts out to {one.block} at {one.ports}{everywhere}{reason}; the other side must "
+        f"admit {peer}"
     )

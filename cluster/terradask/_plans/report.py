@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 REPORT_FORMAT = 1
 
-_DANGER_ORDER = ("running", "destroy", "replace", "ingress", "egress", "iam", "script")
-
 
 @dataclass(frozen=True)
 class ReportContext:
@@ -82,8 +80,7 @@ class PlanReport:
     @cached_property
     def dangers(self) -> tuple[Danger, ...]:
         """Dangers for a reviewer to check, with the effects on running clusters first."""
-        found = [*impacts(self.summary, self.running), *self.summary.dangers]
-        return tuple(sorted(found, key=lambda danger: _DANGER_ORDER.index(danger.kind)))
+        return (*impacts(self.summary, self.running), *self.summary.dangers)
 
     @property
     def blocked(self) -> bool:

@@ -43,13 +43,12 @@ def _first(address: str, parents: Mapping[str, str]) -> str:
 
 def _named(document: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
     """Return, by resource and attribute, the resources that the configuration names there."""
-    root = (document.get("configuration") or {}).get("root_module") or {}
     return {
         prefix + entry["address"]: {
             attribute: [prefix + one for one in _references(expression)]
             for attribute, expression in (entry.get("expressions") or {}).items()
         }
-        for prefix, entry in configured_resources(root)
+        for prefix, entry in configured_resources(document)
     }
 
 

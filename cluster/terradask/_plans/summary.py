@@ -6,12 +6,12 @@ text; the summary has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from terradask._common.naming import counted
-from terradask._common.plan_modules import configured_resources
+from terradask._common.plan_modules import expressions_of
 from terradask._plans.dangers import (
     KNOWN_LATER,
     POLICIES,
@@ -22,8 +22,7 @@ from terradask._plans.dangers import (
     widened,
 )
 from terradask._plans.documents import DocumentChange, document_changes
-from terradask._plans.drift import real_drift
-from terradask._plans.drift_dangers import drift_dangers
+from terradask._plans.drift import drift_dangers, real_drift
 from terradask._plans.egress_dangers import egress_dangers
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
@@ -235,7 +234,7 @@ def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> Pla
 def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSummary:
     changes: list[Change] = []
     dangers: list[Danger] = []
-    configured = _configured(document)
+    configured = expressions_of(document)
     resources = document.get("resource_changes", [])
     roles, open_before = new_roles(resources), openings_before(resources)
     for resource in resources:
@@ -267,7 +266,7 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
     kinds = ("destroy", "replace", "ingress", "egress", "iam", "script")
     severity = {kind: index for index, kind in enumerate(kinds)}
-    weighed = list(drift_dangers(document, drifted))
+    weighed = drift_dangers(document, drifted)
     for found in (dangers, weighed):
         found.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
     return PlanSummary(
@@ -295,7 +294,7 @@ def _following(danger: Danger, follows: Mapping[str, str]) -> Danger:
     return danger if is_own else replace(danger, follows=follows.get(danger.address))
 
 
-def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]]) -> Change:
+def _change(resource: Mapping[str, Any], configured: Mapping[str, Collection[str]]) -> Change:
     change = _with_tags_by_key(resource)
     actions = list(change["actions"])
     action = "replace" if set(actions) == {"create", "delete"} else actions[0]
@@ -308,7 +307,7 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
     )
     if action == "create":
         # Values assigned by AWS are left out; references to other new resources matter.
-        named = configured.get(resource["address"].partition("[")[0], frozenset())
+        named = configured.get(resource["address"].partition("[")[0], ())
         attributes = tuple(a for a in attributes if a.known or top_level(a.path) in named)
     return Change(
         address=resource["address"],
@@ -339,15 +338,6 @@ def _by_key(values: Mapping[str, Any]) -> dict[str, Any]:
         str(tag["key"]): {name: value for name, value in tag.items() if name != "key"}
         for tag in tags
         if tag.get("key")
-    }
-
-
-def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
-    """Return, by resource, the attributes that the configuration names."""
-    root = (document.get("configuration") or {}).get("root_module") or {}
-    return {
-        prefix + entry["address"]: frozenset(entry.get("expressions") or ())
-        for prefix, entry in configured_resources(root)
     }
 
 

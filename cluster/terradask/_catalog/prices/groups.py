@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.session import Aws
 from terradask._catalog.prices.prices import Component, PriceKey, Volumes, gp3_volume
-from terradask._common.plan_modules import configured_resources, value_resources
+from terradask._common.plan_modules import expressions_of, value_resources
 from terradask.errors import AwsError
 from terradask_modules.errors import InvalidInput
 from terradask_modules.markets import Market
@@ -86,11 +86,7 @@ class PlannedStack:
             )
         configuration = document.get("configuration") or {}
         provider = (configuration.get("provider_config") or {}).get("aws") or {}
-        expressions = {
-            f"{prefix}{entry['address']}": entry.get("expressions") or {}
-            for prefix, entry in configured_resources(configuration.get("root_module") or {})
-        }
-        root = ((document.get("planned_values") or {}).get("root_module")) or {}
+        expressions = expressions_of(document)
         resources = tuple(
             PlannedResource(
                 address=entry["address"],
@@ -98,7 +94,7 @@ class PlannedStack:
                 values=entry.get("values") or {},
                 expressions=expressions.get(entry["address"].partition("[")[0], {}),
             )
-            for entry in value_resources(root)
+            for entry in value_resources(document["planned_values"])
             if entry.get("mode", "managed") == "managed"
         )
         region = ((provider.get("expressions") or {}).get("region") or {}).get("constant_value")

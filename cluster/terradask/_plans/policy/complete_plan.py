@@ -54,7 +54,7 @@ def _missing(document: Mapping[str, Any], configured: Collection[str]) -> str | 
     }
     values = {
         str(entry["address"])
-        for entry in value_resources(planned.get("root_module") or {})
+        for entry in value_resources(planned)
         if entry.get("mode") == "managed"
     }
     outputs = {

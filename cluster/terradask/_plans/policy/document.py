@@ -159,10 +159,9 @@ def written_document(item: Resource) -> Mapping[str, Any]:
 
 
 def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
-    root = (document.get("configuration") or {}).get("root_module") or {}
     configured = {
         prefix + entry["address"]: (entry.get("expressions") or {}, prefix, _meta_arguments(entry))
-        for prefix, entry in configured_resources(root)
+        for prefix, entry in configured_resources(document)
     }
     check_complete(document, configured)
     resources, before = [], []

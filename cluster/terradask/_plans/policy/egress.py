@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from terradask._plans.policy.document import PlanDocument, Resource, Unknown
+from terradask._plans.policy.document import PlanDocument
 from terradask._plans.policy.findings import PolicyFinding, error, warning
-from terradask._plans.policy.openings import Opening, beyond, network_of, read_rule
+from terradask._plans.policy.openings import Opening, network_of, openings
 from terradask_modules.egress import Egress, outside_group
-from terradask_modules.iam import listed
 from terradask_modules.ingress import EVERYWHERE, Network, is_within, ports_text
 
 _HTTPS = (443, 443)
-_RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
-_GROUPS = ("aws_security_group", "aws_default_security_group")
 
 
 def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -24,7 +21,7 @@ def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         for name in ("cidr_block", "ipv6_cidr_block")
         if (network := network_of(vpc.values.get(name))) is not None
     ]
-    for rule in _rules(document):
+    for rule in openings(document, "egress"):
         if rule.span == _HTTPS and str(rule.protocol) in ("tcp", "6"):
             continue
         for network in rule.networks:
@@ -36,20 +33,6 @@ def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         for value in (*rule.groups, *rule.prefix_lists):
             if isinstance(value, str) and document.find(value, "aws_security_group") is None:
                 yield from _judged(document, rule, value)
-
-
-def _rules(document: PlanDocument) -> Iterator[Opening]:
-    """Yield rules of their own, and a group's others: the provider repeats all at the group, also
-    those that the plan removes.
-    """
-    rules = [rule for resource in document.of(*_RULES) for rule in _egress_of(resource)]
-    yield from rules
-    removed = (one for one in document.before if one.type in _RULES)
-    declared = [*rules, *(rule for resource in removed for rule in _egress_of(resource))]
-    for resource in document.of(*_GROUPS):
-        for rule in _egress_of(resource):
-            if (rest := beyond(rule, declared)) is not None:
-                yield rest
 
 
 def _judged(document: PlanDocument, rule: Opening, destination: str) -> Iterator[PolicyFinding]:
@@ -93,17 +76,6 @@ def _unproven(rule: Opening, destination: str) -> PolicyFinding:
         f"allows egress at {rule.ports} to {destination}",
         "check it by hand: it may be more than network.egress names",
     )
-
-
-def _egress_of(resource: Resource) -> list[Opening]:
-    values = resource.values
-    if resource.type in _GROUPS:
-        itself = values.get("id") or Unknown((resource.configured_as,))
-        rules = [each for each in listed(values.get("egress")) if isinstance(each, Mapping)]
-        return [read_rule(resource.address, itself, each) for each in rules]
-    if resource.type == "aws_security_group_rule" and values.get("type") != "egress":
-        return []
-    return [read_rule(resource.address, values.get("security_group_id"), values)]
 
 
 def _is_inside(network: Network, vpcs: list[Network], document: PlanDocument) -> bool:

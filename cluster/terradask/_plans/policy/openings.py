@@ -12,9 +12,15 @@ from terradask._plans.policy.document import PlanDocument, Resource, Unknown
 from terradask_modules.iam import listed
 from terradask_modules.ingress import EVERY_PORT, Network, Ports, ports_text
 
-#: Types of separate rule resources.
 _LIST = "aws_ec2_managed_prefix_list"
-_RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
+_GROUPS = ("aws_security_group", "aws_default_security_group")
+
+Direction = Literal["ingress", "egress"]
+
+
+def rule_types(direction: Direction) -> tuple[str, str]:
+    """Return the types of separate rule resources."""
+    return f"aws_vpc_security_group_{direction}_rule", "aws_security_group_rule"
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Opening:
     own_group: bool = False
     #: Whether it was added outside Terraform, and is in no configuration.
     by_hand: bool = False
+    description: str = ""
 
     @property
     def span(self) -> Ports:
@@ -78,27 +85,18 @@ def network_of(value: Any) -> Network | None:
         return None
 
 
-def openings(document: PlanDocument) -> list[Opening]:
-    """Return all rules that open a group."""
-    found = [
-        opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)
-    ]
-    inline = [
-        opening
-        for group in document.of("aws_security_group", "aws_default_security_group")
-        for opening in openings_of(group)
-    ]
+def openings(document: PlanDocument, direction: Direction = "ingress") -> list[Opening]:
+    """Return all rules of one direction: separate ones, and a group's others."""
+
+    def of(resources: Iterable[Resource]) -> list[Opening]:
+        return [opening for each in resources for opening in openings_of(each, direction)]
+
+    kinds = rule_types(direction)
+    found = of(document.of(*kinds))
     # A rule that the plan removes or changes is still in its group.
-    declared = [
-        *found,
-        *(
-            opening
-            for rule in document.before
-            if rule.type in _RULES
-            for opening in openings_of(rule)
-        ),
-    ]
-    return found + [rest for opening in inline if (rest := beyond(opening, declared)) is not None]
+    declared = found + of(rule for rule in document.before if rule.type in kinds)
+    inline = (beyond(opening, declared) for opening in of(document.of(*_GROUPS)))
+    return found + [rest for rest in inline if rest is not None]
 
 
 class PrefixLists:
@@ -134,19 +132,18 @@ class PrefixLists:
         ]
 
 
-def openings_of(resource: Resource) -> list[Opening]:
-    """Return the openings of a rule, or of the rules inside a group."""
+def openings_of(resource: Resource, direction: Direction = "ingress") -> list[Opening]:
+    """Return the openings of a rule, or of the rules inside a group; none of other resources."""
     values = resource.values
-    if resource.type in _RULES:
-        is_ingress = resource.type != "aws_security_group_rule" or values.get("type") == "ingress"
-        return (
-            [read_rule(resource.address, values.get("security_group_id"), values)]
-            if is_ingress
-            else []
-        )
+    if resource.type in rule_types(direction):
+        if resource.type == "aws_security_group_rule" and values.get("type") != direction:
+            return []
+        return [read_rule(resource.address, values.get("security_group_id"), values)]
+    if resource.type not in _GROUPS:
+        return []
     itself = values.get("id") or Unknown((resource.configured_as,))
-    blocks = [each for each in listed(values.get("ingress")) if isinstance(each, Mapping)]
-    by_hand = "ingress" not in resource.written
+    blocks = [each for each in listed(values.get(direction)) if isinstance(each, Mapping)]
+    by_hand = direction not in resource.written
     return [replace(read_rule(resource.address, itself, each), by_hand=by_hand) for each in blocks]
 
 
@@ -164,6 +161,7 @@ def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
         ),
         prefix_lists=_given(values, "prefix_list_id", "prefix_list_ids"),
         own_group=values.get("self") is True,
+        description=str(values.get("description") or ""),
     )
 
 
