@@ -28,7 +28,7 @@ _WORDS = {
     "_cleanup": "leftovers, orphans",
     "_workspace": "Workspace",
     "_dask": "Cluster",
-    "_doctor": "checks and the demo",
+    "_doctor": "checks",
     "cli": "command line",
     "app": "cdktf's app",
     "cost": "for programs",

@@ -12,10 +12,10 @@ import click
 import pytest
 
 from terradask._doctor.account_check.steps import Step, StepResult
-from terradask._doctor.demo import data, main_job
-from terradask._doctor.demo.main_job import DemoFailed, DemoPrinter, MainJob
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
+from terradask_simulator.demo import data, main_job
+from terradask_simulator.demo.main_job import DemoFailed, DemoPrinter, MainJob
 
 from ..forking import ForkServer
 from ..quick_provider import QuickProvider

@@ -34,7 +34,7 @@ ORDER = (
     "__init__",  # what `import terradask` offers
     "cost",  # `terradask.cost`, for programs
     "policy",  # `terradask.policy`, for programs
-    "_doctor",  # what is missing on this machine or in the account; the account check, the demo
+    "_doctor",  # what is missing on this machine or in the account; the account check
     "cli",  # the command line
     "app",  # the app of the `cdktf` command
     "__main__",  # `python -m terradask`
@@ -84,8 +84,10 @@ SHARED = {
         "terradask_host.words.",
     ),
 }
-# The commands that start the simulator are the one place where the runtime knows it.
-BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_doctor/demo")
+# The commands that start the simulator and the demo are the one place where the runtime knows it;
+# the demo, which comes with the simulator, is a program that uses terradask.
+BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/cli/_demo.py")
+DEMO = "simulator/terradask_simulator/demo/"
 FRAMEWORK = {
     *COMMON_PACKAGES,
     *(name for each in FRAMEWORKS for name in (each.package, each.bindings)),
@@ -163,7 +165,10 @@ def simulator_alone(tree: Tree) -> list[str]:
         _describe(module, one)
         for module in tree.below("terradask_simulator")
         for one in module.imports
-        if one.top == "terradask_host" and not one.in_function and module.name not in apart
+        if one.top == "terradask_host"
+        and not one.in_function
+        and module.name not in apart
+        and not module.where.startswith(DEMO)
     ]
 
 
@@ -311,6 +316,8 @@ def _root_may_import(package: str, module: Module, one: Import) -> bool:
     allowed = {package} | MAY_IMPORT[package]
     if module.where.startswith(BEHIND_THE_COMMAND):
         allowed |= {"terradask_simulator"}
+    if module.where.startswith(DEMO):
+        allowed |= {"terradask", "terradask_modules"}
     shared = package in SHARED and f"{one.dotted}.".startswith(SHARED[package])
     return one.top in allowed or shared
 

@@ -22,12 +22,12 @@ from .source_tree import ROOTS, Module, Tree, planted, repository
 
 ROOT = Path(__file__).parents[2]
 
-#: Which extra brings what a part of the client imports.
+#: Which extra brings what a part imports.
 EXTRAS = {
     "modules/": "deploy",
     "cluster/terradask/_terraform/": "deploy",
     "cluster/terradask/_software/conda/": "conda",
-    "cluster/terradask/_doctor/demo/": "demo",
+    "simulator/terradask_simulator/demo/": "demo",
 }
 #: What brings a package that an extra of another one asks for.
 BROUGHT = {"dask[dataframe]": {"numpy", "pandas"}}
@@ -78,15 +78,16 @@ def in_boot_lock() -> set[str]:
 
 def declared_for(module: Module) -> set[str]:
     """Return the distributions that a module may count on."""
+    table = project()["project"]
     if module.where.startswith("simulator/"):
         found = names(project(ROOT / "simulator")["project"]["dependencies"])
     elif module.where.startswith("host/"):
         found = in_boot_lock()
     else:
-        table = project()["project"]
         found = names(table["dependencies"])
-        extras = [extra for place, extra in EXTRAS.items() if module.where.startswith(place)]
-        found |= names(line for extra in extras for line in table["optional-dependencies"][extra])
+    for place, extra in EXTRAS.items():
+        if module.where.startswith(place):
+            found |= names([*table["dependencies"], *table["optional-dependencies"][extra]])
     return found | (of_dask() if module.where.startswith(DASK_ON_HOSTS) else set())
 
 

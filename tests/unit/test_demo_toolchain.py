@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from terradask._doctor.demo import main_job, toolchain
-from terradask._doctor.demo.main_job import DemoPrinter, run_demo
-from terradask._doctor.demo.toolchain import find_toolchain
 from terradask._terraform import binary, provider_mirror
 from terradask._terraform.provider_mirror import this_platform
 from terradask.errors import ProviderUnavailable, SetupError
 from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION
+from terradask_simulator.demo import main_job, toolchain
+from terradask_simulator.demo.main_job import DemoPrinter, run_demo
+from terradask_simulator.demo.toolchain import find_toolchain
 
 from .test_doctor_provider import terraform
 

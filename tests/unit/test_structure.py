@@ -293,7 +293,8 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
     (
         rules.roots,
         {
-            "cluster/terradask/_doctor/demo/x.py": "import terradask_simulator",
+            "cluster/terradask/cli/_demo.py": "import terradask_simulator",
+            "simulator/terradask_simulator/demo/x.py": "import terradask",
             "cluster/terradask/x.py": (
                 "from terradask_host.http_proxy.y import z\nfrom terradask_stacks import settings\n"
             ),

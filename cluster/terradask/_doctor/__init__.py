@@ -1,1 +1,1 @@
-"""Find what is missing on this machine and in the account; the account check; the demo."""
+"""Find what is missing on this machine and in the account; the account check."""

@@ -21,7 +21,7 @@ def demo() -> None:
     AWS_ENDPOINT_URL names a running embedded AWS, it uses that one.
     """
     check_installed()
-    from terradask._doctor.demo.main_job import DemoPrinter, run_demo
+    from terradask_simulator.demo.main_job import DemoPrinter, run_demo
 
     with interruption("no resource remains: the embedded AWS has ended"):
         if not sys.stdout.isatty():

@@ -31,11 +31,11 @@ from terradask._common.progress import (
 )
 from terradask._doctor.account_check.network import leftovers, remove_cluster, remove_network
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
-from terradask._doctor.demo import data
-from terradask._doctor.demo.toolchain import find_toolchain
 from terradask._synthesis.configuration import begin_synthesis
 from terradask_host.words import host_word
 from terradask_modules.errors import InvalidInput, TerradaskError
+from terradask_simulator.demo import data
+from terradask_simulator.demo.toolchain import find_toolchain
 
 
 class DemoFailed(TerradaskError):
