@@ -181,7 +181,7 @@ def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
 
 
 def rules_in(resource: Mapping[str, Any], side: str, direction: Direction) -> list[Opening]:
-    """Return the rules that a resource has before or after the plan, as far as they are known."""
+    """Return the rules that a resource has before or after the plan."""
     kind, values = resource["type"], resource["change"].get(side)
     if not values or kind == "aws_default_security_group":
         return []
