@@ -16,6 +16,7 @@ from typing import Any
 from terradask_modules.tracebacks import (
     all_in,
     cut,
+    explain,
     frames_of_libraries,
     has_short_form,
     interrupted_text,
@@ -65,6 +66,7 @@ def _lines_of(formatter: Any, error: BaseException) -> list[str] | None:
     whole = _is_whole(formatter, error)
     if not whole and (interrupted := interrupted_text(error)):
         return interrupted.splitlines()
+    explain(error)
     if not has_short_form(error):
         return None
     if any(isinstance(each, BaseExceptionGroup) for each in all_in(error)):

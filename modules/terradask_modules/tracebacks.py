@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from traceback import FrameSummary, StackSummary, TracebackException
 from types import FrameType, TracebackType
@@ -127,6 +128,18 @@ def outer_cause(error: BaseException) -> tuple[BaseException | None, int]:
 # ---- texts ---------------------------------------------------------------------------------------
 
 
+#: Functions that add to others' errors before they are shown.
+EXPLAINERS: list[Callable[[BaseException], None]] = []
+
+
+def explain(error: BaseException) -> None:
+    """Let `EXPLAINERS` add notes and a short form to an error that is about to be shown."""
+    for each in EXPLAINERS:
+        with contextlib.suppress(Exception):
+            # The error itself must be shown, whatever hinders its explanation.
+            each(error)
+
+
 def short_text(
     kind: type[BaseException],
     error: BaseException,
@@ -141,6 +154,7 @@ def short_text(
     """
     if not shows_all() and (interrupted := interrupted_text(error)):
         return f"{interrupted}\n"
+    explain(error)
     if not has_short_form(error):
         return None
     shown = TracebackException(kind, error, traceback, compact=True)

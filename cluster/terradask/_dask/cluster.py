@@ -67,14 +67,18 @@ from terradask._dask.request import read_request
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
+from terradask._software.missing_modules import explain_missing_module
 from terradask.errors import ClusterClosed, ClusterError, InvalidInput
 from terradask_host.commands import SubmitJob
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
+from terradask_modules.tracebacks import EXPLAINERS
 
 if TYPE_CHECKING:
     # At run time jedi, which completes in Jupyter, fails on a property that returns a literal.
     from terradask._dask.rollback import Origin
+
+EXPLAINERS.append(explain_missing_module)
 
 
 @documented_by(ClusterArguments)
