@@ -13,7 +13,7 @@ from terradask_stacks.errors import Finding
 from terradask_stacks.findings import findings_of
 from terradask_stacks.hardware.quantities import parse_bytes
 from terradask_stacks.settings.cluster import ClusterSettings
-from terradask_stacks.settings.offers import UNSET_MAX_WORKERS
+from terradask_stacks.settings.worker_groups import MOST_WORKERS
 
 ANY = "any"
 
@@ -144,7 +144,7 @@ class ChoiceReader:
 
     def __init__(self, base: ClusterSettings) -> None:
         self.findings: list[Finding] = []
-        self._base = base.model_dump(exclude_unset=True) | {"max_workers": UNSET_MAX_WORKERS}
+        self._base = base.model_dump(exclude_unset=True) | {"max_workers": MOST_WORKERS}
 
     def read(self, setting: str, given: Any, where: str) -> Choice | None:
         """Return the choice of a setting; None if it can't be used: findings name `where`."""

@@ -19,7 +19,8 @@ from terradask_stacks.settings import (
 )
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.hardware import EXCLUDED_BY, EXCLUDED_BY_IN_GROUP
-from terradask_stacks.settings.offers import OFFER_KEYS, UNSET_MAX_WORKERS
+from terradask_stacks.settings.offers import OFFER_KEYS
+from terradask_stacks.settings.worker_groups import MOST_WORKERS
 
 PREFIX = "TERRADASK_"
 _RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
@@ -107,7 +108,8 @@ class Layers:
             if "max_workers" not in fixed and not (
                 isinstance(choose, Mapping) and "max_workers" in choose
             ):
-                bases[name]["max_workers"] = UNSET_MAX_WORKERS
+                # Until the offer's bounds are read: they are the first to refuse a number.
+                bases[name]["max_workers"] = MOST_WORKERS
             values[OFFERS][name] = {
                 **{key: own[key] for key in OFFER_KEYS if key in own},
                 "cluster": bases[name],
@@ -133,7 +135,7 @@ class Layers:
         base = bases.get(offer) if isinstance(offer, str) else None
         if base is not None:
             # The offer's is known once its bounds are read.
-            below = {**base, "offer": offer, "max_workers": UNSET_MAX_WORKERS}
+            below = {**base, "offer": offer, "max_workers": MOST_WORKERS}
             layers = (self._chosen or {}, *layers)
         result = dict(below)
         for layer in layers:

@@ -12,9 +12,10 @@ from terradask_stacks.findings import nearest, place_of
 from terradask_stacks.numbers import USUAL_BOUNDS, most_of
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.hardware import EXCLUDED_BY
-from terradask_stacks.settings.offers import UNSET_MAX_WORKERS, OfferSettings
+from terradask_stacks.settings.offers import OfferSettings
 from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.variables import VariableSettings
+from terradask_stacks.settings.worker_groups import MOST_WORKERS
 
 #: What runs on a cluster's machines and how a client waits: chosen freely, unless the offer sets
 #: it or has a choice of it.
@@ -188,7 +189,7 @@ def _of_offer(
             advice=f"did you mean {near}?" if near else "`terradask offers` lists them",
         )
         return {"offer": unknown}, cluster
-    if cluster.max_workers == UNSET_MAX_WORKERS:
+    if cluster.max_workers == MOST_WORKERS:
         cluster = cluster.model_copy(update={_MAX_WORKERS: offer.cluster.max_workers})
     found = beyond(name, offer, cluster, ClusterSettings.model_fields, where)
     if most_of(cluster.n_workers) > cluster.max_workers and "n_workers" not in found:
@@ -227,7 +228,7 @@ def _checked(
     if findings:
         return findings, offer
     most = _max_workers(offer, choices)
-    base = base.model_copy(update={_MAX_WORKERS: most or UNSET_MAX_WORKERS})
+    base = base.model_copy(update={_MAX_WORKERS: most or MOST_WORKERS})
     wrong = [_default(name, key, choice, base, place(key)) for key, choice in choices.items()]
     if "n_workers" in choices:
         wrong.append(_disagreement(name, place("n_workers"), choices, most))

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
-from terradask_stacks.settings.worker_groups import MOST_WORKERS
 
 
 class OfferSettings(Section):
@@ -29,10 +28,6 @@ class OfferSettings(Section):
     )
     fixed: list[str] = Field(default=[], description="The settings that its table has.")
 
-
-#: In place of an offer's max_workers until its bounds are read: they are the first to refuse a
-#: number.
-UNSET_MAX_WORKERS = MOST_WORKERS
 
 #: What a table ``[offers.NAME]`` has beside settings of ``[cluster]``.
 OFFER_KEYS = ("description", "choose")
