@@ -40,10 +40,10 @@ Documentation
 
 from __future__ import annotations
 
+import logging as _logging
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
-from terradask._common.plain_logs import log_plainly as _log_plainly
 from terradask_modules.short_errors import show_uncaught as _show_uncaught
 
 if TYPE_CHECKING:
@@ -96,7 +96,27 @@ __all__ = [
 
 __version__ = _version("terradask")
 
-_log_plainly()
+
+class _PlainMessages(_logging.Filter):
+    """Removes control characters from messages, which may contain texts of hosts, tags and AWS, and
+    reach a terminal.
+    """
+
+    def filter(self, record: _logging.LogRecord) -> bool:
+        """Pass every record, with control characters removed."""
+        from terradask_host.documents import plain_text
+
+        text = record.getMessage()
+        if not text.isprintable() and (plain := plain_text(text)) != text:
+            record.msg, record.args = plain, ()
+        if record.exc_info and not record.exc_text:
+            # Formatters use it unchanged, with others' error texts in it.
+            record.exc_text = plain_text(_logging.Formatter().formatException(record.exc_info))
+        return True
+
+
+# Every module logs to this logger, since the filter would miss records of its children.
+_logging.getLogger("terradask").addFilter(_PlainMessages())
 _show_uncaught()
 
 _HOMES = {

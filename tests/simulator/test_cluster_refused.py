@@ -9,8 +9,8 @@ import pytest
 
 from terradask import Cluster, Deployment, Workspace
 from terradask._aws.ssm import plugin
+from terradask._clusters import attach as scheduler_host_log
 from terradask._dask import connectivity
-from terradask._observe import scheduler_host_log
 from terradask.errors import (
     ClusterNotFound,
     HostFailed,

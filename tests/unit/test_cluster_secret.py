@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
-from terradask._observe.location import locate_cluster
+from terradask._observe.record import locate_cluster
 from terradask._observe.secret import ClusterSecret
 from terradask.errors import AccessDenied, ClusterError, QuotaExceeded
 from terradask_simulator.aws.fidelity import secret_versions

@@ -13,9 +13,8 @@ import pytest
 from distributed.security import Security
 
 from terradask._clusters.attachment import Attachment
-from terradask._clusters.endpoint import AddressEndpoint
 from terradask._dask import dial
-from terradask._dask.dial import Dialer
+from terradask._dask.dial import AddressEndpoint, Dialer
 from terradask._observe.documents import Descriptor
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress

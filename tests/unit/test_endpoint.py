@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from terradask._clusters import endpoint
 from terradask._clusters.attachment import Attachment
-from terradask._clusters.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for
+from terradask._dask import dial as endpoint
 from terradask._dask.connectivity import check_route, client_settings
+from terradask._dask.dial import AddressEndpoint, SessionEndpoint, endpoint_for
 from terradask._observe.documents import Descriptor
 from terradask.errors import SchedulerUnreachable, SettingsError, SetupError
 from terradask_host.documents import Run, SchedulerAddress

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._dask.display import dask_logs
-from terradask._observe.logs.lines import ClusterLogs, Level, LineLevels, LogLine, own_level
+from terradask._observe.logs.lines import (
+    ClusterLogs,
+    Level,
+    LineLevels,
+    LogLine,
+    SelectedLines,
+    is_of_tasks,
+    own_level,
+)
 from terradask._observe.logs.query import (
     LogQuery,
     choose_streams,
@@ -22,7 +30,6 @@ from terradask._observe.logs.query import (
     parse_moment,
     run_start,
 )
-from terradask._observe.logs.selected import SelectedLines, is_of_tasks
 from terradask.cli._logs import format_line
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream

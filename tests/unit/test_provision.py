@@ -12,11 +12,10 @@ from terradask._common.progress import silent
 from terradask._dask import ignored as of_ignored
 from terradask._dask.connectivity import check_route
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
-from terradask._dask.launch import Launch
+from terradask._dask.launch import Launch, check_versions
 from terradask._dask.provision import Provisioner, wait_for_deployment
 from terradask._dask.request import Request, parse_name
 from terradask._dask.rollback import Made
-from terradask._dask.same_versions import check_versions
 from terradask._observe.documents import Descriptor, read_descriptor, read_run
 from terradask._observe.keys import Bundle, KeySet
 from terradask._software.hosts import python_version

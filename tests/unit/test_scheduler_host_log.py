@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from terradask._aws.rate_limit import RateLimiter
+from terradask._clusters import attach as scheduler_host_log
 from terradask._clusters.attach import attach
-from terradask._observe import scheduler_host_log
 from terradask._observe.documents import Descriptor
 from terradask.errors import HostFailed, SchedulerMissing
 from terradask_host.documents import Run

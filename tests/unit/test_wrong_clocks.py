@@ -20,9 +20,8 @@ from terradask._aws.session import Aws
 from terradask._clusters import certificates
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.certificates import make_keys
-from terradask._clusters.endpoint import AddressEndpoint
 from terradask._dask import dial
-from terradask._dask.dial import Dialer, tls_error, why_refused
+from terradask._dask.dial import AddressEndpoint, Dialer, tls_error, why_refused
 from terradask._observe.documents import Descriptor
 from terradask._observe.keys import KeySet
 from terradask.errors import SchedulerUnreachable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from terradask._dask.zone_search import ZoneSearch
+from terradask._dask.launch import ZoneSearch
 from terradask.errors import NoCapacity
 
 A, B, C = "us-east-1a", "us-east-1b", "us-east-1c"

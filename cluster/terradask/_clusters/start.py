@@ -25,7 +25,7 @@ from terradask._clusters.launch import check_reservations_at_start, deployed_lau
 from terradask._clusters.lifetime import lifetime_policy
 from terradask._clusters.limits import StartLimits, check_start
 from terradask._clusters.private_envs import warn_of_secrets
-from terradask._clusters.run_end import record_end
+from terradask._clusters.stop import record_end
 from terradask._clusters.worker_counts import numbers_at_start, policies_at_start
 from terradask._common.clock import utc_text
 from terradask._common.side_by_side import side_by_side

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from terradask._clusters.run_end import record_end
 from terradask._common.side_by_side import begun, side_by_side
 from terradask._observe.documents import is_raised
+from terradask._observe.events import write_event_log
 from terradask._observe.record import ClusterRecord
+from terradask._observe.run_costs.book import close_account
 from terradask._observe.secret import ClusterSecret
-from terradask._observe.store import HOSTS, OF_A_RUN
+from terradask._observe.store import HOSTS, OF_A_RUN, RUN
 from terradask.errors import AccessDenied, DocumentFormat
-from terradask_host.documents import Run
+from terradask_host.documents import HostReport, Run
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP
+
+logger = logging.getLogger("terradask")
 
 #: Most host reports that are read, one after the other, while a process ends.
 REPORTS_AT_EXIT = 50
@@ -144,3 +148,47 @@ def _is_raised_late(described: Mapping[str, Group]) -> bool:
     """
     scheduler = described.get(SCHEDULER_GROUP)
     return is_raised(described) and (scheduler is None or not scheduler.desired)
+
+
+# ---- the event log and the account of a run that has ended ---------------------------------------
+
+
+def record_end(
+    record: ClusterRecord,
+    find_run: Callable[[], Run | None],
+    most_reports: int | None = None,
+    *,
+    done: str | None = None,
+    when: Callable[[], bool] = lambda: True,
+) -> None:
+    """Write the log of a run's events, and its account.
+
+    `find_run` and the documents are read in parallel. `when` decides before a write; `done` is the
+    caller's action that ended the run. `most_reports` limits the reading to the latest reports and
+    omits prices, for the last seconds of a process.
+
+    Failures are logged: stopping the cluster has priority.
+    """
+    with ThreadPoolExecutor(3) as pool:
+        reports = begun(pool, partial(_reports, record, most_reports))
+        scheduler = begun(pool, record.scheduler)
+        written_at = begun(pool, partial(record.objects.written_at, RUN))
+        run = find_run()
+        if run is None:
+            return
+        close = partial(close_account, record, run, reports, scheduler, written_at, when=when)
+        side_by_side(
+            [
+                partial(write_event_log, record, run, reports, scheduler, when=when),
+                partial(close, done=done, with_prices=most_reports is None),
+            ],
+            2,
+        )
+
+
+def _reports(record: ClusterRecord, most: int | None) -> list[HostReport]:
+    try:
+        return record.reports(most)
+    except Exception as error:  # noqa: BLE001 - any
+        logger.warning("cluster %s: can't read its hosts' reports: %s", record.name, error)
+        return []

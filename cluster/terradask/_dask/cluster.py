@@ -47,8 +47,7 @@ from terradask._dask.facade import (
 )
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.job import Job
-from terradask._dask.job_methods import JobMethods
+from terradask._dask.job import Job, JobMethods
 from terradask._dask.lifecycle import (
     Lifecycle,
     cancel_makings,

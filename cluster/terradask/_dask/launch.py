@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,11 @@ from terradask._dask.connectivity import check_route
 from terradask._dask.ignored import warn_without_hashes
 from terradask._dask.request import Request
 from terradask._dask.rollback import Made
-from terradask._dask.same_versions import check_versions
-from terradask._dask.zone_search import ZoneSearch
 from terradask._observe.keys import check_key_access
 from terradask._observe.shortfall import describe_refusal
 from terradask._observe.status import DeploymentStatus
-from terradask.errors import NoCapacity
+from terradask._software.hosts import python_version
+from terradask.errors import NoCapacity, VersionMismatch
 from terradask_host.documents import LifetimePolicy, Run
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -37,6 +37,58 @@ logger = logging.getLogger("terradask")
 
 #: Receives the status of a starting cluster.
 OnStatus = Callable[[Deployment, DeploymentStatus], None]
+
+
+#: Kinds of problems that another zone may not have. Quotas, keys and accounts are a region's.
+ZONAL = frozenset({"capacity", "unsupported", "addresses"})
+
+#: How long a zone that refused before is asked again, before the next one.
+_ROUND_SECONDS = 60.0
+
+
+@dataclass
+class ZoneSearch:
+    """The zones in which a cluster's machines were requested, until a time limit.
+
+    Times are seconds on one clock.
+    """
+
+    #: How long to go on after AWS's first refusal.
+    timeout_seconds: float
+    #: Zones that the cluster may move to, with its own; empty: it stays.
+    zones: Collection[str]
+    #: Zones that have refused, in the order of their first refusal.
+    refused: list[str] = field(default_factory=list)
+    _first_at: float | None = None
+
+    def patience_seconds(self, now: float) -> float:
+        """Return how long the present zone is asked after it has refused: not at all, while there
+        is a zone that hasn't been asked.
+        """
+        left = self.left_seconds(now)
+        if len(self.zones) < 2:
+            return left
+        return 0.0 if len(self.refused) + 1 < len(self.zones) else min(_ROUND_SECONDS, left)
+
+    def left_seconds(self, now: float) -> float:
+        """Return how long machines are still requested."""
+        since = now if self._first_at is None else self._first_at
+        return max(0.0, since + self.timeout_seconds - now)
+
+    def moves_after(self, refusal: NoCapacity, zone: str, now: float) -> bool:
+        """Note that a zone refused; return whether to move to another."""
+        self._first_at = now if self._first_at is None else self._first_at
+        if zone not in self.refused:
+            self.refused.append(zone)
+        return len(self.zones) > 1 and refusal.kinds <= ZONAL and self.left_seconds(now) > 0
+
+    def stays_in(self, zone: str) -> None:
+        """Note that no other zone has what the cluster needs."""
+        self.zones = {zone}
+
+    def describe(self) -> str:
+        """Return which zones were asked, for the last error."""
+        return f"AWS was asked in {', '.join(self.refused)}, one after another"
 
 
 def check_not_cancelled(name: str, cancelled: threading.Event) -> None:
@@ -220,3 +272,27 @@ class Launch:
         self.on_status(deployment, status)
         for report in status.hosts:
             self.progress(Message(f"scheduler: {report.describe()}"))
+
+
+#: Packages that must match: Dask's protocol has no version, and results are pickled.
+SAME_VERSION = ("dask", "distributed")
+
+
+def check_versions(cluster: str, attachment: Attachment) -> None:
+    """Check that client and cluster have the same versions. Raises `VersionMismatch`."""
+    here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
+    there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
+    there = {
+        name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()
+    }
+    if any(there.get(name) != version for name, version in here.items()):
+        raise VersionMismatch(
+            f"Client and cluster {cluster!r} run different versions.",
+            cluster=cluster,
+            client=here,
+            hosts={name: there.get(name, "none") for name in here},
+            advice=(
+                "install the cluster's versions on this machine, or stop and start it from here: "
+                f"terradask stop {cluster}"
+            ),
+        )

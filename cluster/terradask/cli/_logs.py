@@ -103,7 +103,7 @@ def logs(
     named = any(one == SCHEDULER_GROUP or _IS_HOST.search(one) for one in hosts)
     selected = None
     if not (every or named or asked["pattern"] is not None or asked["level"] is not None):
-        from terradask._observe.logs.selected import SelectedLines
+        from terradask._observe.logs.lines import SelectedLines
 
         selected = SelectedLines()
     # The newest of all lines may not be among the selected ones.

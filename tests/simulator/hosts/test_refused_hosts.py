@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._observe.scheduler_host_log import SchedulerHostLog
+from terradask._clusters.attach import SchedulerHostLog
 from terradask.errors import HostFailed
 
 from ...waiting import eventually

@@ -24,8 +24,7 @@ from terradask._catalog.prices.prices import PriceKey, PriceList
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
 from terradask._observe.documents import SILENT, ended_by_itself
-from terradask._observe.location import locate_cluster
-from terradask._observe.record import ClusterRecord
+from terradask._observe.record import ClusterRecord, locate_cluster
 from terradask._observe.run_costs.account import (
     Account,
     AccountGroup,
