@@ -52,8 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
 # bucket, whose the bucket is and how it encrypts, what is called at most once, container images in
 # registries, conda's channels, the names of log streams and of gauges, what workers used, which
-# group of workers grows how, what AWS's texts on launches mean, how Dask connects, and the words
-# for states.
+# group of workers grows how, what AWS's texts on launches mean, how Dask connects, workers' names,
+# and the words for states.
 SHARED = {
     "terradask": (
         "terradask_host.bucket_encryption.",
@@ -78,6 +78,7 @@ SHARED = {
         "terradask_host.rules.lifetime.",
         "terradask_host.rules.limits.",
         "terradask_host.rules.markets.",
+        "terradask_host.rules.membership.",
         "terradask_host.scaling_policy.",
         "terradask_host.structure.",
         "terradask_host.usage.",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
-from terradask._observe.build_live_view import adapting_text
+from terradask._dask.host_workers import host_of
 from terradask._observe.events import Event, without_repeats
+from terradask._observe.live_view import adapting_text
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -121,10 +122,6 @@ def cluster_text(
 LOG_LINES = 100_000
 
 
-#: Names of Dask workers: several on a host have a number, one on the scheduler's host a prefix.
-_WORKER = re.compile(r"(?:scheduler-)?(i-[0-9a-f]+)(?:-\d+)?", re.ASCII)
-
-
 def dask_logs(
     deployment: Deployment,
     cluster_log: Iterable[str],
@@ -162,8 +159,9 @@ def dask_logs(
 
     from terradask._observe.logs.query import WORKERS
 
-    named = [workers] if isinstance(workers, str) else workers
-    hosts = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]
+    named = [workers] if isinstance(workers, str) else workers or ()
+    own = [] if named is True else [one.removeprefix(EXTRA_WORKER_PREFIX) for one in named]
+    hosts = [WORKERS] if named is True else list(map(host_of, own))
     asked = [SCHEDULER_GROUP, *hosts] if scheduler else hosts
     texts: dict[str, list[str]] = {"Cluster": [*cluster_log]} if cluster else {}
     for line in deployment.logs(*asked, tail=LOG_LINES) if asked else ():

@@ -12,23 +12,16 @@ from dask.utils import parse_bytes
 from distributed.objects import SchedulerInfo
 
 from terradask.errors import InvalidInput
-
-#: Prefix of the worker on the scheduler's host, which isn't a host of the plan.
-EXTRA_WORKER_PREFIX = "scheduler-"
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX, instance_of
 
 
 def host_of(worker_name: Any) -> str:
     """Return the instance id in a Dask worker's name."""
-    name = str(worker_name)
-    prefix, dash, rest = name.partition("-")
-    if not dash or prefix != "i":
-        return name
-    instance, dash, number = rest.partition("-")
-    return f"i-{instance}" if dash and number.isdigit() else name
+    return instance_of(str(worker_name))
 
 
 def is_extra(worker_name: Any) -> bool:
-    """Return whether a worker runs on the scheduler's host, where scaling ignores it."""
+    """Return whether a worker runs on the scheduler's host, which isn't a host of the plan."""
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
 
 
