@@ -32,6 +32,7 @@ from terradask._dask.live import LiveCluster, live_cluster
 from terradask._dask.widgets import (
     LinesWidget,
     NotebookWidget,
+    OwnWidget,
     TerminalWidget,
     default_widget,
 )
@@ -223,11 +224,8 @@ def test_what_the_log_shows_is_not_printed_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_widget_of_our_own_draws_the_time_that_passes() -> None:
-    class Ticking(Frames):
-        is_lasting = False
-
-        def last_line(self, text: str) -> None:
-            """Not shown."""
+    class Ticking(Frames, OwnWidget):
+        """Drawn each second."""
 
     ticking, frames = Ticking(), Frames()
     for widget in (ticking, frames):

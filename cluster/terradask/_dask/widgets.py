@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
 
 from terradask._observe.live_view import LiveView
 from terradask_host.documents import plain_text
@@ -35,24 +35,34 @@ class ClusterWidget(Protocol):
         """Draw a view."""
 
 
-@runtime_checkable
-class OwnWidget(Protocol):
-    """A widget of this module, which also draws each second while a cluster is made."""
+class OwnWidget:
+    """A widget of this module, which also draws each second while a cluster is made. By default it
+    prints notes, and a line at the end.
+    """
 
     #: Whether it draws while the cluster is open, and not only while it is made.
-    is_lasting: ClassVar[bool]
+    is_lasting: ClassVar[bool] = False
+    _noted = 0
+    _there: str | None = None
 
     def update(self, view: LiveView) -> None:
         """Draw a view."""
+        for note in view.notes[self._noted :]:
+            self.last_line(note)
+        self._noted = len(view.notes)
+        self._there = there_line(view)
+
+    def close(self) -> None:
+        """Print that the cluster is there."""
+        if self._there is not None:
+            self.last_line(self._there)
 
     def last_line(self, text: str) -> None:
-        """Print what the cluster did, once it is closed."""
+        """Print a line, such as what the cluster did, once it is closed."""
 
 
-class TerminalWidget:
+class TerminalWidget(OwnWidget):
     """Draw in a terminal while a cluster is created; notes stay above, and a line at the end."""
-
-    is_lasting: ClassVar[bool] = False
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live
@@ -62,23 +72,17 @@ class TerminalWidget:
         self._console = console
         self._steady = Steady()
         self._live = Live(self._steady, console=console, transient=True)
-        self._noted = 0
-        self._there: str | None = None
         self._live.start()
 
     def update(self, view: LiveView) -> None:
         """Draw a view in place of the previous one."""
-        for note in view.notes[self._noted :]:
-            self.last_line(note)
-        self._noted = len(view.notes)
-        self._there = there_line(view)
+        super().update(view)
         self._live.update(self._steady.show(replace(view, notes=())))
 
     def close(self) -> None:
         """Remove the view, and print that the cluster is there."""
         self._live.stop()
-        if self._there is not None:
-            self.last_line(self._there)
+        super().close()
 
     def last_line(self, text: str) -> None:
         """Print a line."""
@@ -88,24 +92,18 @@ class TerminalWidget:
         self._console.print(Text(plain_text(text)))
 
 
-class LinesWidget:
+class LinesWidget(OwnWidget):
     """Print a line to a script's output for each step that ends, and now and then in a long one."""
-
-    is_lasting: ClassVar[bool] = False
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self._noted = 0
         self._ended: set[str] = set()
         self._printed_at = clock()
-        self._there: str | None = None
 
     def update(self, view: LiveView) -> None:
         """Print what is new in a view."""
-        for note in view.notes[self._noted :]:
-            self.last_line(note)
-        self._noted = len(view.notes)
+        super().update(view)
         for step in () if view.state == "attaching" else view.steps:
             if step.is_over and step.name not in self._ended:
                 self._ended.add(step.name)
@@ -119,12 +117,6 @@ class LinesWidget:
 
             frame = frame_of(view)
             self.last_line(f"{frame.summary}; {frame.now}" if frame.now else frame.summary)
-        self._there = there_line(view)
-
-    def close(self) -> None:
-        """Print that the cluster is there."""
-        if self._there is not None:
-            self.last_line(self._there)
 
     def last_line(self, text: str) -> None:
         """Print a line."""
@@ -146,8 +138,10 @@ def there_line(view: LiveView) -> str | None:
     return f"{frame_of(replace(view, state='running', steps=())).summary}; {did} in {seconds:.0f} s"
 
 
-class NotebookWidget:
-    """Draw below a notebook's cell while the cluster is open; rich would need ipywidgets there."""
+class NotebookWidget(OwnWidget):
+    """Draw below a notebook's cell while the cluster is open; rich would need ipywidgets there.
+    Notes and the last line are in the view.
+    """
 
     is_lasting: ClassVar[bool] = True
 
@@ -175,21 +169,15 @@ class NotebookWidget:
         page = page_of(view, least=self._least)
         self._display.update({"text/plain": Drawing(view).as_text(), "text/html": page}, raw=True)
 
-    def last_line(self, text: str) -> None:
-        """Print nothing: the view has it."""
 
-    def close(self) -> None:
-        """Keep the last view."""
-
-
-def own_widget() -> TerminalWidget:
+def own_widget() -> OwnWidget:
     """Return the terminal's widget for standard error, even if it isn't a terminal."""
     from rich.console import Console
 
     return TerminalWidget(Console(stderr=True))
 
 
-def default_widget() -> TerminalWidget | NotebookWidget | LinesWidget | None:
+def default_widget() -> OwnWidget | None:
     """Return the widget for this process: IPython's, Jupyter's or the terminal's, else lines; None
     where logging shows the same already, or nothing can be printed.
     """
