@@ -19,15 +19,17 @@ from terradask.errors import InvalidInput
 Kind = Literal["structure", "run"]
 
 
-#: Metadata of a field that is a setting of the cluster's stack.
-STRUCTURE = {"kind": "structure"}
-#: Metadata of a setting of a run or of a client, which doesn't change a deployed cluster.
-RUN = {"kind": "run"}
+def of_structure() -> Any:
+    """Return the field of a setting of the cluster's stack."""
+    return field(default=None, metadata={"kind": "structure"})
 
 
-def run_setting(setting: str) -> Mapping[str, Any]:
-    """Return the metadata of a run's setting whose name differs from the argument's."""
-    return {**RUN, "setting": setting}
+def of_run(setting: str | None = None) -> Any:
+    """Return the field of a setting of a run or of a client, which doesn't change a deployed
+    cluster; with the setting's name, if it differs from the argument's.
+    """
+    named = {} if setting is None else {"setting": setting}
+    return field(default=None, metadata={"kind": "run", **named})
 
 
 #: Usual calls, which IPython shows before all arguments.
@@ -413,102 +415,84 @@ class ClusterArguments:
     # Name and workspace
     name: str | None = None
     _: KW_ONLY
-    offer: str | None = field(default=None, metadata=STRUCTURE)
+    offer: str | None = of_structure()
     region: str | None = None
     settings: str | Path | None = None
     create: bool | None = None
     attach: bool | None = None
 
     # Workers and scaling
-    n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)
-    max_workers: int | None = field(default=None, metadata=STRUCTURE)
-    standby: int | None = field(default=None, metadata=STRUCTURE)
-    worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
-    workers_per_host: int | None = field(default=None, metadata=STRUCTURE)
-    worker_class: str | type | None = field(default=None, metadata=STRUCTURE)
-    worker_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_class: str | type | None = field(default=None, metadata=STRUCTURE)
-    scheduler_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
-    extra_worker_on_scheduler: bool | None = field(default=None, metadata=STRUCTURE)
-    wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
-    timeout: Duration | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
+    n_workers: int | Sequence[int] | None = of_run()
+    max_workers: int | None = of_structure()
+    standby: int | None = of_structure()
+    worker_groups: Mapping[str, Mapping[str, Any]] | None = of_structure()
+    workers_per_host: int | None = of_structure()
+    worker_class: str | type | None = of_structure()
+    worker_options: Mapping[str, Any] | None = of_structure()
+    scheduler_class: str | type | None = of_structure()
+    scheduler_options: Mapping[str, Any] | None = of_structure()
+    extra_worker_on_scheduler: bool | None = of_structure()
+    wait_for_workers: bool | int | float | None = of_run()
+    timeout: Duration | None = of_run("create_timeout_seconds")
 
     # Hardware
-    worker_cpu: int | Sequence[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
-    worker_memory: int | str | Sequence[int] | Sequence[str] | None = field(
-        default=None, metadata=STRUCTURE
-    )
-    worker_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
-    worker_gpu_type: str | None = field(default=None, metadata=STRUCTURE)
-    worker_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
-    worker_disk_size: int | None = field(default=None, metadata=STRUCTURE)
-    worker_disk_throughput: int | None = field(default=None, metadata=STRUCTURE)
-    scheduler_cpu: int | Sequence[int] | Literal["*"] | None = field(
-        default=None, metadata=STRUCTURE
-    )
-    scheduler_memory: int | str | Sequence[int] | Sequence[str] | None = field(
-        default=None, metadata=STRUCTURE
-    )
-    scheduler_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
-    scheduler_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
-    scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
-    arm: bool | None = field(default=None, metadata=STRUCTURE)
+    worker_cpu: int | Sequence[int] | Literal["*"] | None = of_structure()
+    worker_memory: int | str | Sequence[int] | Sequence[str] | None = of_structure()
+    worker_gpu: int | bool | None = of_structure()
+    worker_gpu_type: str | None = of_structure()
+    worker_vm_types: Sequence[str] | str | None = of_structure()
+    worker_disk_size: int | None = of_structure()
+    worker_disk_throughput: int | None = of_structure()
+    scheduler_cpu: int | Sequence[int] | Literal["*"] | None = of_structure()
+    scheduler_memory: int | str | Sequence[int] | Sequence[str] | None = of_structure()
+    scheduler_gpu: int | bool | None = of_structure()
+    scheduler_vm_types: Sequence[str] | str | None = of_structure()
+    scheduler_disk_size: int | None = of_structure()
+    arm: bool | None = of_structure()
 
     # Spot and zones
-    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = field(
-        default=None, metadata=STRUCTURE
-    )
-    zone_name: str | None = field(default=None, metadata=STRUCTURE)
-    use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
-    allow_cross_zone: bool | None = field(default=None, metadata=STRUCTURE)
-    placement_group: bool | None = field(default=None, metadata=STRUCTURE)
-    capacity_reservation: str | None = field(default=None, metadata=STRUCTURE)
-    capacity_timeout: Duration | None = field(
-        default=None, metadata=run_setting("capacity_timeout_seconds")
-    )
+    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = of_structure()
+    zone_name: str | None = of_structure()
+    use_best_zone: bool | None = of_structure()
+    allow_cross_zone: bool | None = of_structure()
+    placement_group: bool | None = of_structure()
+    capacity_reservation: str | None = of_structure()
+    capacity_timeout: Duration | None = of_run("capacity_timeout_seconds")
 
     # Software
-    package_sync: bool | Sequence[str] | str | None = field(default=None, metadata=RUN)
-    package_sync_ignore: Sequence[str] | str | None = field(default=None, metadata=RUN)
-    package_sync_strict: bool | None = field(default=None, metadata=RUN)
-    package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
-        default=None, metadata=RUN
-    )
-    local_modules: bool | None = field(default=None, metadata=RUN)
-    software: Sequence[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
-    software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
-    container: str | None = field(default=None, metadata=STRUCTURE)
-    container_credentials: str | None = field(default=None, metadata=RUN)
-    environ: Mapping[str, str] | None = field(default=None, metadata=RUN)
-    secrets: Mapping[str, str] | None = field(default=None, metadata=RUN)
-    send_dask_config: bool | None = field(default=None, metadata=RUN)
+    package_sync: bool | Sequence[str] | str | None = of_run()
+    package_sync_ignore: Sequence[str] | str | None = of_run()
+    package_sync_strict: bool | None = of_run()
+    package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = of_run()
+    local_modules: bool | None = of_run()
+    software: Sequence[str] | str | os.PathLike[str] | None = of_run()
+    software_lock: str | os.PathLike[str] | None = of_run()
+    container: str | None = of_structure()
+    container_credentials: str | None = of_run()
+    environ: Mapping[str, str] | None = of_run()
+    secrets: Mapping[str, str] | None = of_run()
+    send_dask_config: bool | None = of_run()
 
     # Network and access
-    connect: Literal["public", "private", "ssm"] | None = field(default=None, metadata=RUN)
-    allow_ingress_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
-    allow_ssh: bool | None = field(default=None, metadata=STRUCTURE)
-    allow_ssh_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_port: int | None = field(default=None, metadata=STRUCTURE)
-    private_to_creator: bool | None = field(default=None, metadata=STRUCTURE)
+    connect: Literal["public", "private", "ssm"] | None = of_run()
+    allow_ingress_from: str | Sequence[str] | None = of_structure()
+    allow_ssh: bool | None = of_structure()
+    allow_ssh_from: str | Sequence[str] | None = of_structure()
+    scheduler_port: int | None = of_structure()
+    private_to_creator: bool | None = of_structure()
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
 
     # Dashboard and notebooks
-    use_dashboard_https: bool | None = field(default=None, metadata=STRUCTURE)
-    jupyter: bool | None = field(default=None, metadata=STRUCTURE)
+    use_dashboard_https: bool | None = of_structure()
+    jupyter: bool | None = of_structure()
 
     # Lifetime and cost
     shutdown_on_close: bool | None = None
-    idle_timeout: Duration | None = field(
-        default=None, metadata=run_setting("idle_timeout_seconds")
-    )
-    no_client_timeout: Duration | None = field(
-        default=None, metadata=run_setting("no_client_timeout_seconds")
-    )
-    max_lifetime: Duration | None = field(
-        default=None, metadata=run_setting("max_lifetime_seconds")
-    )
-    tags: Mapping[str, str] | None = field(default=None, metadata=STRUCTURE)
+    idle_timeout: Duration | None = of_run("idle_timeout_seconds")
+    no_client_timeout: Duration | None = of_run("no_client_timeout_seconds")
+    max_lifetime: Duration | None = of_run("max_lifetime_seconds")
+    tags: Mapping[str, str] | None = of_structure()
 
     # This process
     asynchronous: bool = False
@@ -520,7 +504,7 @@ class ClusterArguments:
     silence_logs: bool | int | str = False
 
     # Aliases
-    use_scheduler_public_ip: bool | None = field(default=None, metadata=RUN)
+    use_scheduler_public_ip: bool | None = of_run()
     compute_purchase_option: str | None = None
     _n_worker_specs_per_host: int | None = None
     backend_options: Mapping[str, Any] | None = None

@@ -19,35 +19,29 @@ _Returned = TypeVar("_Returned")
 
 def kept_by(part: str, name: str) -> Any:
     """Return an attribute whose value a part holds; its annotation is its type."""
-    return _KeptBy(part, name)
+    find = attrgetter(part)
+    return _Attribute(
+        attrgetter(f"{part}.{name}"), lambda owner, value: setattr(find(owner), name, value)
+    )
 
 
 def derived(find: Callable[[Any], Any]) -> Any:
     """Return an attribute that is computed at each read; a base class's assignments do nothing."""
-    return _Derived(find)
+    return _Attribute(find, lambda owner, value: None)
 
 
-class _KeptBy:
-    def __init__(self, part: str, name: str) -> None:
-        self._part = part
-        self._name = name
+class _Attribute:
+    """Unlike a property, it isn't there without an object."""
 
-    def __get__(self, owner_object: Any, owner: type) -> Any:
-        return getattr(getattr(owner_object, self._part), self._name)
-
-    def __set__(self, owner_object: Any, value: Any) -> None:
-        setattr(getattr(owner_object, self._part), self._name, value)
-
-
-class _Derived:
-    def __init__(self, find: Callable[[Any], Any]) -> None:
+    def __init__(self, find: Callable[[Any], Any], store: Callable[[Any, Any], None]) -> None:
         self._find = find
+        self._store = store
 
     def __get__(self, owner_object: Any, owner: type) -> Any:
         return self._find(owner_object)
 
     def __set__(self, owner_object: Any, value: Any) -> None:
-        """Ignore the value."""
+        self._store(owner_object, value)
 
 
 def documented_by(source: Any) -> Callable[[_Documented], _Documented]:

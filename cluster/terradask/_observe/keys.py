@@ -13,6 +13,7 @@ from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._observe.documents import Descriptor, reading
 from terradask.errors import AccessDenied, ClusterPrivate
+from terradask_host.document_fields import Record
 from terradask_modules.secret_policy import is_named
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ ROLES: tuple[Role, ...] = ("scheduler", "worker", "client")
 
 
 @dataclass(frozen=True, repr=False)
-class Bundle:
+class Bundle(Record):
     """A certificate and its key, both PEM."""
 
     cert: str
@@ -33,7 +34,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, repr=False)
-class KeySet:
+class KeySet(Record):
     """The keys of one run: the authority's certificate, a bundle for each role, the digests of the
     hosts' documents, and credentials of package indexes and channels.
 
@@ -65,18 +66,7 @@ class KeySet:
         with reading(
             "The cluster's secret", "stop the cluster and start it again: a start writes keys"
         ):
-            bundles = {role: _bundle(document[role]) for role in ROLES}
-            metrics = document.get("metrics")
-            sha256 = {name: _text(each) for name, each in document.get("sha256", {}).items()}
-            indexes = {url: _text(each) for url, each in document.get("indexes", {}).items()}
-            return cls(
-                _text(document["run_id"]),
-                _text(document["ca"]),
-                **bundles,
-                sha256=sha256,
-                indexes=indexes,
-                metrics=None if metrics is None else _bundle(metrics),
-            )
+            return cls.read(document)
 
     def client_security(self) -> Security:
         """Return a Dask client's security for this cluster: mutual TLS, at least version 1.3."""
@@ -94,16 +84,6 @@ class KeySet:
             tls_max_version=None,
             tls_ciphers=None,
         )
-
-
-def _bundle(document: Mapping[str, Any]) -> Bundle:
-    return Bundle(cert=_text(document["cert"]), key=_text(document["key"]))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return value
 
 
 # ---- access to a private cluster's keys, which AWS decides about ---------------------------------
