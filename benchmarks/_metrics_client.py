@@ -16,7 +16,7 @@ from distributed import Client
 
 from benchmarks._wide_client import MOST, NAME
 from terradask import Cluster, Workspace
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 
 _TASKS, _READINGS, _SCRAPES, _IDLE_SECONDS = 10_000, 50, 300, 20.0
 _PATIENCE_SECONDS = 400.0

@@ -9,9 +9,8 @@ from decimal import Decimal
 
 from rich.console import Console
 
-from terradask._observe.build_live_view import JoinedWorker, live_view
 from terradask._observe.live_drawing import Drawing
-from terradask._observe.live_view import GroupRow, LiveView, Price, Use
+from terradask._observe.live_view import GroupRow, JoinedWorker, LiveView, Price, Use, live_view
 from terradask._observe.making import Step
 from terradask._observe.shortfall import Pool
 from terradask._observe.status import DeploymentStatus

@@ -19,9 +19,9 @@ from terradask._observe.run_costs.book import (
     account_of,
     close_account,
     close_last_account,
+    find_accounts,
     open_account,
 )
-from terradask._observe.run_costs.updates import find_accounts
 from terradask._observe.store import RUN as RUN_DOCUMENT
 from terradask_host.documents import Run
 from terradask_host.structure import Structure

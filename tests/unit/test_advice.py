@@ -23,9 +23,9 @@ from terradask._observe.advice import (
     Advice,
     RunFacts,
     advise,
+    types_on_demand,
 )
 from terradask._observe.events import Event
-from terradask._observe.run_advice import types_on_demand
 from terradask._observe.run_costs.account import Account, AccountGroup, Use
 from terradask_host.documents import SPOT_NOTICE, UNREADABLE, HostReport
 from terradask_host.usage import GroupUsage, RunUsage

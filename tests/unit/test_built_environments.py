@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.built_environments import (
     BuiltEnvironments,
     environment_id,

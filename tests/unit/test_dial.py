@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from distributed.security import Security
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._dask import dial
 from terradask._dask.dial import AddressEndpoint, Dialer
 from terradask._observe.documents import Descriptor

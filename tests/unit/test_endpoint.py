@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._dask import dial as endpoint
 from terradask._dask.connectivity import check_route, client_settings
 from terradask._dask.dial import AddressEndpoint, SessionEndpoint, endpoint_for

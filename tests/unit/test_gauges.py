@@ -19,7 +19,7 @@ from distributed import Client, Scheduler, Worker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._dask.attached_view import use_of
+from terradask._dask.live import use_of
 from terradask_host.agent.host import Host
 from terradask_host.agent.metrics import MetricsLog
 from terradask_host.gauges import GAUGES, embedded_metrics, known_values, number, prometheus_text

@@ -14,11 +14,10 @@ import pytest
 from rich.console import Console
 
 from terradask._common.dollars import shown_usd
-from terradask._observe.build_live_view import JoinedWorker, live_view
 from terradask._observe.live_drawing import Drawing, Steady
 from terradask._observe.live_frame import Strip, frame_of, price_words
 from terradask._observe.live_page import heights_of, page_of
-from terradask._observe.live_view import GroupRow, LiveView, Price, Use
+from terradask._observe.live_view import GroupRow, JoinedWorker, LiveView, Price, Use, live_view
 from terradask_host.documents import Ended
 
 from ..golden import check_golden

@@ -12,8 +12,7 @@ import pytest
 from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
 from terradask._clusters.overview import ClusterOverview
 from terradask._observe.documents import Descriptor
-from terradask._observe.launch_problems import LaunchFailures
-from terradask._observe.problems import problems_of
+from terradask._observe.problems import LaunchFailures, problems_of
 from terradask._observe.status import (
     DeploymentStatus,
     lacking_groups,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._common.progress import silent
 from terradask._dask import ignored as of_ignored
 from terradask._dask.connectivity import check_route

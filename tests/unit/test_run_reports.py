@@ -18,7 +18,7 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._catalog.instance_types.model import Supply
 from terradask._dask.dashboard import DashboardForward
-from terradask._observe import run_advice
+from terradask._observe import advice as run_advice
 from terradask._observe.advice import Advice
 from terradask._observe.events import Event
 from terradask._observe.record import ClusterRecord

@@ -19,7 +19,7 @@ from distributed.dashboard.scheduler import applications
 from tornado.routing import PathMatches, RuleRouter
 from tornado.web import Application
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.certificates import make_keys
 from terradask._dask.commands import pack_command
 from terradask._dask.dashboard import DashboardForward

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.certificates import make_keys
 from terradask._dask.standalone_dashboard import StandaloneDashboard
 from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnreachable

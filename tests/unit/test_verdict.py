@@ -13,10 +13,9 @@ import pytest
 from terradask._clusters.overview import ClusterOverview
 from terradask._network.baseline import Baseline
 from terradask._network.unapplied import unapplied_settings, version_gap
-from terradask._observe.build_live_view import live_view
-from terradask._observe.launch_problems import LaunchFailures, launch_problems
+from terradask._observe.live_view import live_view
 from terradask._observe.notes import facts_of
-from terradask._observe.problems import problems_of
+from terradask._observe.problems import LaunchFailures, launch_problems, problems_of
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.verdict import KINDS, Facts, Problem, Verdict, clock, judge
 from terradask.cli._deployments import status_text, verdict_lines

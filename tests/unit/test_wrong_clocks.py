@@ -18,7 +18,7 @@ from distributed.security import Security
 
 from terradask._aws.session import Aws
 from terradask._clusters import certificates
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.certificates import make_keys
 from terradask._dask import dial
 from terradask._dask.dial import AddressEndpoint, Dialer, tls_error, why_refused

@@ -8,13 +8,13 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._aws.answers import unless
-from terradask._clusters.attachment import Attachment
+from terradask._aws.group_facts import tagged_groups
 from terradask._clusters.pending_launches import CapacityWait, FirstLaunches
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import (
@@ -26,17 +26,25 @@ from terradask._observe.documents import (
     stopped_error,
 )
 from terradask._observe.keys import KeySet, translated_key_errors
-from terradask._observe.record import ClusterRecord, read_reports, read_scheduler
+from terradask._observe.record import (
+    ClusterRecord,
+    not_found,
+    raised_groups,
+    read_reports,
+    read_scheduler,
+)
 from terradask._observe.status import DeploymentStatus, status_of
 from terradask._observe.store import HOSTS, RUN, parse_object, read_secret
 from terradask.errors import (
     ClusterError,
     DocumentChanged,
     HostFailed,
+    InvalidInput,
     SchedulerMissing,
     TerradaskError,
 )
 from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
@@ -59,6 +67,32 @@ _REPORT_SECONDS = 3.0
 #: host may first move the launch from Spot to on demand.
 _REASON_SECONDS = 30.0
 _LAUNCH_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """The data for a client's connection to a running cluster."""
+
+    descriptor: Descriptor
+    run: Run
+    scheduler: SchedulerAddress
+    keys: KeySet
+
+    def address(self, *, public: bool) -> str:
+        """Return the scheduler's address to dial, public or private. Raises `InvalidInput`."""
+        if not public:
+            return self.scheduler.private_address
+        if self.scheduler.public_address is None:
+            raise InvalidInput(
+                f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
+                given="connect='public'",
+                allowed=(
+                    "connect='private' (use_scheduler_public_ip=False), from a network that "
+                    "reaches the VPC; or connect='ssm'"
+                ),
+                advice="pass connect, or set it in [cluster]",
+            )
+        return self.scheduler.public_address
 
 
 def attach(
@@ -429,3 +463,70 @@ class SchedulerHostLog:
                 f"{cluster} scheduler shows the complete log. Then: terradask start {cluster}"
             ),
         )
+
+
+# ---- a cluster's state in one round of parallel calls --------------------------------------------
+
+
+#: State of a cluster's name.
+Found = Literal["nothing", "stopped", "running"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster's documents, groups and keys at one moment."""
+
+    #: Whether the deployment is marked for destruction.
+    closing: bool
+    #: Whether the cluster is deployed and running.
+    found: Found
+    #: The last started run, even if it has ended; None if the cluster was stopped.
+    run: Run | None
+    #: None if a part is missing or invalid.
+    attachment: Attachment | None = None
+    #: None if not all groups were found by their tags.
+    groups: Mapping[str, Group] | None = None
+
+
+def take_snapshot(record: ClusterRecord, also: Callable[[], object]) -> Snapshot:
+    """Read a cluster's documents, groups and keys, and run `also` in parallel.
+
+    Raises `ClusterNotFound` for a running cluster without ``cluster.json``: deploying it again
+    would end it.
+    """
+    reads: list[Callable[[], Any]] = [
+        lambda: record.exists,
+        partial(record.objects.read_bytes, RUN),
+        lambda: record.marked_closing,
+        partial(_result_or_none, record.scheduler),
+        partial(_result_or_none, partial(read_secret, record.aws, record.where.secret_id)),
+        partial(_result_or_none, partial(_listed_groups, record)),
+        partial(_result_or_none, also),
+    ]
+    exists, content, closing, scheduler, secret, listed, _ = side_by_side(reads, len(reads))
+    run = None if content is None else read_run(parse_object(content, RUN))
+    if not exists:
+        if run is not None and not closing and (raised := raised_groups(record.aws, record.where)):
+            raise not_found(record.where, raised)
+        return Snapshot(closing, "nothing", run)
+    if run is None:
+        return Snapshot(closing, "stopped", run)
+    groups = record.groups.of(listed or ())
+    complete = groups if groups.keys() == set(record.groups.names) else None
+    if not record.goes_on(run, scheduler, complete):
+        return Snapshot(closing, "stopped", run)
+    attachment = attachment_from_parts(record, run, content, scheduler, secret)
+    return Snapshot(closing, "running", run, attachment, complete)
+
+
+def _listed_groups(record: ClusterRecord) -> list[Mapping[str, Any]]:
+    client = record.aws.client("autoscaling")
+    found = tagged_groups(client, workspace=record.where.workspace, cluster=record.name)
+    return [group for _, group in found]
+
+
+def _result_or_none(read: Callable[[], Any]) -> Any:
+    """Return a result, or None after an error: a later read raises it if the result is needed."""
+    with contextlib.suppress(Exception):
+        return read()
+    return None

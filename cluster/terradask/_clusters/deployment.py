@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.session import Aws
-from terradask._clusters.attach import attach
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment, Snapshot, attach, take_snapshot
 from terradask._clusters.built_environments import BuiltEnvironments
 from terradask._clusters.jobs.store import JobStore
 from terradask._clusters.pending_launches import CapacityWait
-from terradask._clusters.snapshot import Snapshot, take_snapshot
 from terradask._clusters.worker_counts import check_workers
 from terradask._common.clock import utc_text
 from terradask._common.parts import method_of

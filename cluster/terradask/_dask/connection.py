@@ -15,7 +15,7 @@ from distributed.comm import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.lifetime import Duration, parse_duration
 from terradask._dask import commands
 from terradask._dask.dial import Dialer

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from terradask._clusters.snapshot import Found
+from terradask._clusters.attach import Found
 from terradask.errors import (
     ClusterExists,
     ClusterNotFound,

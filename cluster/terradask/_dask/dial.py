@@ -21,7 +21,7 @@ from terradask._aws.session import Aws
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._aws.translation import CLOCK_ADVICE
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
 from terradask._dask.connectivity import allowed_sources

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.lifetime import lifetime_policy
 from terradask._clusters.pending_launches import CapacityWait

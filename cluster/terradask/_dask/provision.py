@@ -15,9 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment, Snapshot
 from terradask._clusters.deployment import Deployment
-from terradask._clusters.snapshot import Snapshot
 from terradask._common.polling import wait_until
 from terradask._common.progress import KeptOnce, Message, Progress, phase
 from terradask._common.side_by_side import side_by_side

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from distributed.core import Status
 
 from terradask._aws.credentials import LentCredentials
-from terradask._clusters.attachment import Attachment
+from terradask._clusters.attach import Attachment
 from terradask._clusters.private_envs import check_private_envs
 from terradask._common.once import OncePerCause
 from terradask._dask.commands import send

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.listing import listed_groups
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._catalog.host_sizes import HostChoice, host_sizes
+from terradask._observe.run_costs.book import find_accounts
 from terradask._observe.run_costs.totals import costs_of
-from terradask._observe.run_costs.updates import find_accounts
 from terradask.errors import AccessDenied
 from terradask_host.rules.limits import MONTHLY, Limits, Running, Spent, Use, uses_of
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE

@@ -20,9 +20,8 @@ from terradask._observe.documents import (
     of_run,
     read_host_reports,
 )
-from terradask._observe.launch_problems import LaunchFailures
 from terradask._observe.notes import facts_of
-from terradask._observe.problems import may_be_silent, problems_of
+from terradask._observe.problems import LaunchFailures, may_be_silent, problems_of
 from terradask._observe.record import ClusterRecord
 from terradask._observe.store import HOSTS, ClusterObjects
 from terradask._observe.verdict import Verdict, judge, texts

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from terradask._common.clock import epoch_text, utc_text
 from terradask._observe.logs.query import Moment, parse_moment
 from terradask._observe.run_costs.account import Account
+from terradask._observe.run_costs.book import find_accounts
 from terradask._observe.run_costs.totals import RunCosts, check_by, costs_of
-from terradask._observe.run_costs.updates import find_accounts
 from terradask._plans.applied import History, HistoryEntry
 from terradask._workspace.context import WorkspaceContext
 from terradask_modules.names import SCHEDULER_GROUP

@@ -18,8 +18,8 @@ from terradask._common.naming import some
 from terradask._common.side_by_side import side_by_side
 from terradask._common.text_table import shortened
 from terradask._network.unapplied import unapplied_settings, version_gap
+from terradask._observe.run_costs.book import find_account
 from terradask._observe.run_costs.totals import costs_of
-from terradask._observe.run_costs.updates import find_account
 from terradask._observe.verdict import Problem, clock
 from terradask._workspace.states import StackStates
 from terradask.errors import TerradaskError

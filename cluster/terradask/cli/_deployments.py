@@ -13,8 +13,8 @@ import click
 from terradask._clusters.overview import priced_instances
 from terradask._common.dollars import usd_text
 from terradask._common.naming import counted
-from terradask._observe.build_live_view import live_view
 from terradask._observe.events import without_repeats
+from terradask._observe.live_view import live_view
 from terradask._observe.shortfall import describe_refusal
 from terradask._observe.status import OVER
 from terradask._observe.verdict import texts
@@ -240,7 +240,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     """Return a cluster's status as text: the verdict with the next command, problems, facts,
     groups, hosts, and logs of failed hosts.
     """
-    from terradask._observe.build_live_view import adapting_text
+    from terradask._observe.live_view import adapting_text
     from terradask._observe.status import scheduler_text
 
     outside = texts(one.surroundings)

@@ -121,7 +121,7 @@ def advice_of(
     The events of a run that has ended are stored beside its report.
     """
     # pydantic is slow to import
-    from terradask._observe.run_advice import read_advice
+    from terradask._observe.advice import read_advice
 
     if run_id is None:
         run = record.run()
