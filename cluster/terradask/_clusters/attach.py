@@ -377,7 +377,7 @@ def _keys_gone(descriptor: Descriptor) -> ClusterError:
     )
 
 
-# ---- a scheduler's host's log, where S3 refuses its reports --------------------------------------
+# ---- the log of a scheduler's host without a report ----------------------------------------------
 
 
 #: An instance boots within the first time, and its host then reports. Without a report, the log is

@@ -244,7 +244,7 @@ def _given_up(name: str, reports: Sequence[HostReport]) -> Iterator[Problem]:
         yield Problem("boot", f"hosts of {group} don't join", f"{group}: {why}. {reason}", logs)
 
 
-# ---- why AWS launches too few of a cluster's hosts -----------------------------------------------
+# ---- failing launches ----------------------------------------------------------------------------
 
 
 #: Older failures may be outdated. The second limits the problems that are shown for a group.
