@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,42 +111,25 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
             yield path, before, after, False, True
         return
     before, after = decoded(before), decoded(after)
-    sides = [side for side in (before, after) if not (side is _ABSENT or _empty(side))]
-    if sides and all(isinstance(side, Mapping) for side in sides):
-        for key in sorted({*_keys(before), *_keys(after), *_keys(unknown)}):
-            if not path and key in _REPEATING:
-                continue
-            yield from _below(path, key, before, after, unknown, hidden_before, hidden_after)
-        return
-    if sides and all(isinstance(side, list) for side in sides) and _nested([*sides, unknown]):
-        length = max(len(side) for side in (before, after, unknown) if isinstance(side, list))
-        for index in range(length):
-            yield from _below(path, index, before, after, unknown, hidden_before, hidden_after)
-        return
-    if not sides and isinstance(unknown, Mapping | list) and unknown:
-        inner: list[str | int] = (
-            list(unknown) if isinstance(unknown, Mapping) else list(range(len(unknown)))
-        )
-        for part in inner:
-            yield from _below(path, part, before, after, unknown, hidden_before, hidden_after)
-        return
-    if not _same(before, after):
+    parts = _parts(before, after, unknown)
+    for part in parts:
+        if path or part not in _REPEATING:
+            inner = (before, after, unknown, hidden_before, hidden_after)
+            yield from _leaves((*path, part), *(_child(side, part) for side in inner))
+    if not parts and not _same(before, after):
         # A list of plain values is shown as one, so one mark in it masks all.
         marked = _marked(hidden_before) or _marked(hidden_after)
         yield path, before, after, False, marked or looks_secret(before) or looks_secret(after)
 
 
-def _below(path: tuple[str | int, ...], key: str | int, *sides: Any) -> Iterator[_Leaf]:
-    before, after, unknown, hidden_before, hidden_after = (_child(side, key) for side in sides)
-    # A mark on the parent covers every part.
-    yield from _leaves(
-        (*path, key),
-        before,
-        after,
-        unknown if unknown is not _ABSENT else None,
-        hidden_before if hidden_before is not _ABSENT else None,
-        hidden_after if hidden_after is not _ABSENT else None,
-    )
+def _parts(before: Any, after: Any, unknown: Any) -> Sequence[str | int]:
+    """Return the keys or indices under which structures are compared; none for leaves."""
+    sides = [side for side in (before, after) if not (side is _ABSENT or _empty(side))]
+    if all(isinstance(side, Mapping) for side in sides or [unknown]):
+        return sorted({*_keys(before), *_keys(after), *_keys(unknown)})
+    if all(isinstance(side, list) for side in sides) and (not sides or _nested([*sides, unknown])):
+        return range(max((len(s) for s in (*sides, unknown) if isinstance(s, list)), default=0))
+    return ()
 
 
 def _child(value: Any, key: str | int) -> Any:
