@@ -11,14 +11,17 @@ from html import unescape
 import pytest
 
 from terradask._plans.documents import DocumentChange
+from terradask._plans.folder import Plans
 from terradask._plans.markdown import code, escaped, html_code, row, small, table
 from terradask._plans.policy.findings import PolicyFinding, Waived
 from terradask._plans.policy.values import AttributeChange
 from terradask._plans.render_drift import drift_markdown
 from terradask._plans.render_markdown import to_markdown
-from terradask._plans.render_several import PlannedFolder, several_markdown
 from terradask._plans.report import WorkspaceReport
 from terradask._plans.summary import Change
+from terradask._workspace.folders import InFolder
+from terradask.cli._render_folders import several_markdown
+from terradask.errors import TerradaskError
 
 from ..code_hosts import Host, meanings, removed, rendered, sanitized
 from .report_data import CONTEXT, COST, FINDING, of_changes, report, whole
@@ -48,9 +51,9 @@ def several() -> str:
     place = {"account": "123456789012", "region": "us-east-1", "workspace": "default"}
     return several_markdown(
         [
-            PlannedFolder("a", place, change("widened-rule")),
-            PlannedFolder(f"b/{MEANT}", place, None, MEANT),
-            PlannedFolder("c", place, hostile()),
+            InFolder("a", Plans((), change("widened-rule")), **place),
+            InFolder(f"b/{MEANT}", error=TerradaskError(MEANT), **place),
+            InFolder("c", Plans((), hostile()), **place),
         ]
     )
 

@@ -13,12 +13,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._clusters.overview import ClusterOverview
+from terradask._plans.folder import Plans
 from terradask._plans.render_markdown import MARKDOWN_LIMIT
-from terradask._plans.render_several import ALL_MARKER, PlannedFolder, several_markdown
 from terradask._workspace import folders
-from terradask._workspace.folders import in_each, workspace_folders
+from terradask._workspace.folders import InFolder, in_each, workspace_folders
 from terradask._workspace.workspace import Workspace
-from terradask.errors import InvalidInput, SettingsError
+from terradask.cli._render_folders import ALL_MARKER, PlannedFolder, several_markdown
+from terradask.errors import InvalidInput, SettingsError, TerradaskError
 
 from ..command import in_this_process
 from .report_data import large, report, whole
@@ -140,7 +141,9 @@ def test_plans_of_all_do_not_share_a_state_folder(
 
 def _planned(folder: str, found: Any, reason: str | None = None) -> PlannedFolder:
     place = {"account": ACCOUNTS["dev"], "region": "us-east-1", "workspace": "dev"}
-    return PlannedFolder(folder, place, found, reason)
+    if reason is not None:
+        return InFolder(folder, error=TerradaskError(reason), **place)
+    return InFolder(folder, Plans((), found), **place)
 
 
 def test_one_comment_has_a_table_of_all_and_the_changes_of_each() -> None:

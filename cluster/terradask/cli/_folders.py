@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from terradask._clusters.overview import ClusterOverview
-    from terradask._plans.report import WorkspaceReport
+    from terradask._plans.folder import Plans
     from terradask._workspace.folders import InFolder
     from terradask._workspace.workspace import Workspace
 
@@ -117,14 +117,9 @@ def plan_folders(
     roots: Sequence[Path], *, form: str, details: bool, refresh: bool, changed_only: bool
 ) -> int:
     """Show what applying each workspace's stacks would change; return the exit code."""
-    from terradask._plans.render_several import (
-        PlannedFolder,
-        several_document,
-        several_markdown,
-        several_text,
-    )
     from terradask._plans.render_terminal import to_text
     from terradask._workspace.folders import in_each, workspace_folders
+    from terradask.cli._render_folders import several_document, several_markdown, several_text
     from terradask_stacks.loading import STATE_DIR_VARIABLE
 
     if os.environ.get(STATE_DIR_VARIABLE):
@@ -136,34 +131,24 @@ def plan_folders(
         )
     progress = ProgressLines()
 
-    def plans(workspace: Workspace) -> tuple[WorkspaceReport, tuple[Any, ...]]:
+    def plans(workspace: Workspace) -> Plans:
         message(f"{workspace.settings_path}:")
-        planned = workspace.plan(refresh=refresh, changed_only=changed_only)
-        return planned.report, planned.errors
+        return workspace.plan(refresh=refresh, changed_only=changed_only)
 
     with progress.live():
         # Terraform takes all processors for one.
         found = in_each(workspace_folders(roots or [Path()]), plans, progress=progress, at_once=1)
-    planned = [
-        PlannedFolder(
-            one.folder,
-            {name: getattr(one, name) for name in ("account", "region", "workspace")},
-            None if one.found is None else one.found[0],
-            one.reason,
-        )
-        for one in found
-    ]
     _report_failures(found)
     if current().as_json or form == "json":
-        result_json(several_document(planned))
+        result_json(several_document(found))
     elif form == "markdown":
-        result(SafeText(several_markdown(planned).removesuffix("\n")))
+        result(SafeText(several_markdown(found).removesuffix("\n")))
     else:
-        for one in planned:
-            if one.report is not None and one.report.verdict != "no changes":
-                result(f"{one.folder}\n\n{to_text(one.report, details=details)}")
-        result(several_text(planned))
-    codes = [error.exit_code for one in found if one.found for error in one.found[1]]
+        for one in found:
+            if one.found is not None and one.found.report.verdict != "no changes":
+                result(f"{one.folder}\n\n{to_text(one.found.report, details=details)}")
+        result(several_text(found))
+    codes = [error.exit_code for one in found if one.found for error in one.found.errors]
     return _exit_code(found) or (codes[0] if codes else 0)
 
 

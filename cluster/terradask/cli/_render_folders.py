@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from terradask._common.text_table import shortened
 from terradask._common.text_table import table as text_table
+from terradask._plans.folder import Plans
 from terradask._plans.markdown import code, escaped, row, small, table
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.render_terminal import VERDICTS
-from terradask._plans.report import WorkspaceReport
 from terradask._plans.summary import Counts
+from terradask._workspace.folders import InFolder
 
 #: The first line of the Markdown, by which a job finds and updates its own comment.
 ALL_MARKER = "<!-- terradask plan --all -->"
@@ -22,26 +23,8 @@ _REASON_LIMIT = 500
 _HEADS = ("folder", "account", "region", "workspace", "stack", "verdict")
 
 
-@dataclass(frozen=True)
-class PlannedFolder:
-    """One folder's plans, or why there are none.
-
-    Parameters
-    ----------
-    folder
-        The folder, as it is shown.
-    place
-        ``account``, ``region`` and ``workspace``, where known.
-    report
-        The workspace's report; None if it couldn't be made.
-    reason
-        Why it couldn't.
-    """
-
-    folder: str
-    place: Mapping[str, str | None]
-    report: WorkspaceReport | None
-    reason: str | None = None
+#: One folder's plans, or why there are none.
+PlannedFolder = InFolder[Plans]
 
 
 def several_markdown(planned: Sequence[PlannedFolder], *, limit: int = MARKDOWN_LIMIT) -> str:
@@ -49,7 +32,7 @@ def several_markdown(planned: Sequence[PlannedFolder], *, limit: int = MARKDOWN_
     workspace with changes, each with an equal share of the length that is left.
     """
     changing = [one for one in planned if _changes(one)]
-    failed = sum(1 for one in planned if one.reason or (one.report and one.report.failed))
+    failed = sum(1 for one in planned if one.found is None or one.found.report.failed)
     outcome = f"{len(changing)} of {len(planned)} workspaces change"
     if failed:
         outcome += f", {failed} could not be planned"
@@ -63,15 +46,16 @@ def several_markdown(planned: Sequence[PlannedFolder], *, limit: int = MARKDOWN_
     if len(page) > limit:
         return f"{page[: limit - 40].rpartition(chr(10))[0]}\n\n… more workspaces in the JSON.\n"
     for number, one in enumerate(changing):
-        assert one.report is not None
+        assert one.found is not None
         head = f"\n---\n\n{code(one.folder)}\n\n"
         left = (limit - len(page)) // (len(changing) - number) - len(head)
         if left < _LEAST:
             note = f"\n… left out for length: {code(one.folder)}; the JSON has it.\n"
             page += note if len(page) + len(note) <= limit else ""
             continue
+        inner = to_markdown(one.found.report, limit=left, can_be_applied=False)
         # Without the marker of its own comment.
-        page += head + to_markdown(one.report, limit=left, can_be_applied=False).partition("\n")[2]
+        page += head + inner.partition("\n")[2]
     return page
 
 
@@ -85,10 +69,9 @@ def several_document(planned: Sequence[PlannedFolder]) -> list[dict[str, Any]]:
     """Return the plans as JSON data: each folder's place, error and report."""
     return [
         {
-            "folder": one.folder,
-            **one.place,
+            **one.as_dict(),
             "error": one.reason,
-            "report": None if one.report is None else one.report.as_dict(),
+            "report": None if one.found is None else one.found.report.as_dict(),
         }
         for one in planned
     ]
@@ -109,17 +92,18 @@ def _short_rows(planned: Sequence[PlannedFolder]) -> list[str]:
 
 
 def _changes(one: PlannedFolder) -> bool:
-    return one.report is not None and one.report.verdict != "no changes"
+    return one.found is not None and one.found.report.verdict != "no changes"
 
 
 def _rows(planned: Sequence[PlannedFolder]) -> list[list[object]]:
     rows: list[list[object]] = []
     for one in planned:
-        place = [one.folder, *(one.place.get(name) for name in ("account", "region", "workspace"))]
-        if one.report is None:
+        place = [one.folder, one.account, one.region, one.workspace]
+        if one.found is None:
             why = f"{VERDICTS['failed']}: {shortened(one.reason or '')}"
             rows.append([*place, None, why, *[None] * 5])
             continue
+        report = one.found.report
         rows += [
             [
                 *place,
@@ -127,12 +111,12 @@ def _rows(planned: Sequence[PlannedFolder]) -> list[list[object]]:
                 VERDICTS[plan.verdict],
                 *(number or None for number in asdict(plan.summary.counts).values()),
             ]
-            for plan in one.report.plans
+            for plan in report.plans
         ]
         others = {
-            **dict.fromkeys(one.report.failed, VERDICTS["failed"]),
-            **dict.fromkeys(one.report.waiting, "waits for the network"),
-            **dict.fromkeys(one.report.unchanged, "unchanged, not planned"),
+            **dict.fromkeys(report.failed, VERDICTS["failed"]),
+            **dict.fromkeys(report.waiting, "waits for the network"),
+            **dict.fromkeys(report.unchanged, "unchanged, not planned"),
         }
         rows += [[*place, stack, what, *[None] * 5] for stack, what in others.items()]
     return rows
