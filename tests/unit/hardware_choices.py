@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from terradask._catalog.instance_types.choose import Choice, choose
+from terradask._catalog.instance_types.model import Supply
 from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_facts import catalog, prices
 
 
 def chosen(*, zones: Any = None, markets: Any = ("on-demand",), **ask: Any) -> Choice:
-    return choose(HardwareRequest.of(**ask), catalog(), prices(), zones=zones, markets=markets)
+    supply = Supply.of(catalog(), prices(), zones=zones, markets=markets)
+    return choose(HardwareRequest.of(**ask), supply)
 
 
 def refused(error: type[Exception], **ask: Any) -> Any:

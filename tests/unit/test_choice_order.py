@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from terradask._catalog.instance_types.choose import choose
+from terradask._catalog.instance_types.model import Supply
 from terradask._catalog.instance_types.zones import rank_zones
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
@@ -51,7 +52,7 @@ def test_order_is_price_then_generation_then_name():
     same = {
         name: Decimal(1) for name in ("m5.xlarge", "m6a.xlarge", "m6i.xlarge", "m7i.xlarge")
     } | {"m8i.xlarge": Decimal("1.5")}
-    choice = choose(HardwareRequest.of(), catalog(), same)
+    choice = choose(HardwareRequest.of(), Supply.of(catalog(), same))
     assert choice.names[:6] == (
         "m7i.xlarge",
         "m6a.xlarge",
@@ -75,7 +76,7 @@ def test_nothing_costs_more_than_twice_the_cheapest():
         "m6i.xlarge": prices()["m5a.xlarge"] * 2,
         "m6a.xlarge": prices()["m5a.xlarge"] * 2 + Decimal("0.0001"),
     }
-    choice = choose(HardwareRequest.of(), catalog(), dear)
+    choice = choose(HardwareRequest.of(), Supply.of(catalog(), dear))
     assert choice.names[0] == "m5a.xlarge"
     assert choice.names[-1] == "m6i.xlarge"
     assert [left.examples for left in choice.left_out if "twice" in left.reason] == [
@@ -84,13 +85,15 @@ def test_nothing_costs_more_than_twice_the_cheapest():
 
 
 def test_without_prices_size_stands_in():
-    choice = choose(HardwareRequest.of(cpu=[2, 16], memory=["16 GiB", "64 GiB"]), catalog())
+    choice = choose(
+        HardwareRequest.of(cpu=[2, 16], memory=["16 GiB", "64 GiB"]), Supply.of(catalog())
+    )
     assert shapes(choice) <= {(2, 16), (4, 16), (4, 32)}
     assert choice.notes == ("no price is known: smaller types come first, then newer ones",)
 
 
 def test_forty_types_at_most():
-    choice = choose(HardwareRequest.of(cpu=[2, 8], memory="16 GiB"), catalog())
+    choice = choose(HardwareRequest.of(cpu=[2, 8], memory="16 GiB"), Supply.of(catalog()))
     assert len(choice.types) == 40
     assert [left.count > 0 for left in choice.left_out if left.reason == "beyond the first 40"] == [
         True

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from terradask._catalog.instance_types.choose import Choice, choose_scheduler
+from terradask._catalog.instance_types.model import Supply
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
@@ -74,9 +75,8 @@ def test_a_gpu_that_there_is_not():
 
 
 def scheduler_for(workers: dict[str, Any], **ask: Any) -> Choice:
-    return choose_scheduler(
-        HardwareRequest.of("scheduler", **ask), chosen(**workers), catalog(), prices()
-    )
+    supply = Supply.of(catalog(), prices())
+    return choose_scheduler(HardwareRequest.of("scheduler", **ask), chosen(**workers), supply)
 
 
 @pytest.mark.parametrize("workers", [{"gpu": 1}, {"gpu": 4}, {"vm_types": ["g5.xlarge"]}])

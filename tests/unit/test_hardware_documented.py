@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from terradask._catalog.instance_types.choose import choose
+from terradask._catalog.instance_types.model import Supply
 from terradask.errors import NoMatchingType
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -29,7 +30,8 @@ def test_the_toml_is_valid_and_can_be_had():
     )
     assert set(settings.clusters) == {"training", "reports"}
     for cluster in settings.clusters.values():
-        assert choose(cluster.hardware_requests["workers"], catalog(), prices()).types
+        supply = Supply.of(catalog(), prices())
+        assert choose(cluster.hardware_requests["workers"], supply).types
 
 
 def test_the_refused_ask_is_refused_as_shown():
@@ -38,9 +40,7 @@ def test_the_refused_ask_is_refused_as_shown():
     with pytest.raises(NoMatchingType) as caught:
         choose(
             ClusterSettings(**asked).hardware_requests["workers"],
-            catalog(),
-            prices(),
-            zones=["us-east-1a"],
+            Supply.of(catalog(), prices(), zones=["us-east-1a"]),
         )
     # Prices are of their day.
     plain = [re.sub(r"\$[\d.…]+", "$", line) for line in (f"NoMatchingType: {caught.value}", PAGE)]

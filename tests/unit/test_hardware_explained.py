@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from terradask._catalog.instance_types.choose import choose, choose_default
+from terradask._catalog.instance_types.model import Supply
 from terradask._catalog.prices.groups import PlannedStack
 from terradask._observe.documents import Descriptor
 from terradask._plans.render_markdown import to_markdown
@@ -26,10 +27,9 @@ REASON = "m5a.2xlarge and 11 more for 8 cores: family m (4 GiB a core), since co
 
 def _explanation(**locked: list[str]) -> HardwareExplanation:
     ask = HardwareRequest.of("worker", cpu=[2, 8], memory="16 GiB")
-    workers = choose(ask, catalog(), prices(), zones=["us-east-1a"])
-    scheduler = choose_default(
-        HardwareRequest.of("scheduler"), ["m6i.xlarge"], catalog(), prices(), zones=["us-east-1a"]
-    )
+    supply = Supply.of(catalog(), prices(), zones=["us-east-1a"])
+    workers = choose(ask, supply)
+    scheduler = choose_default(HardwareRequest.of("scheduler"), ["m6i.xlarge"], supply)
     assert scheduler is not None
     return HardwareExplanation(
         "etl", ClusterHardware("us-east-1a", {"workers": workers, "scheduler": scheduler}), locked
@@ -45,7 +45,7 @@ def test_a_choice_in_a_line():
         reasons["scheduler"]
         == "m6i.xlarge: the default, since no hardware is requested: 4 cores and 16 GiB"
     )
-    named = choose(HardwareRequest.of(vm_types=["m6i.large"]), catalog())
+    named = choose(HardwareRequest.of(vm_types=["m6i.large"]), Supply.of(catalog()))
     assert named.reason == "m6i.large: the named types, in their order"
 
 

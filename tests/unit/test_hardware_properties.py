@@ -69,10 +69,12 @@ def pick(ask: dict[str, Any], supply: dict[str, Any]) -> Choice | NoMatchingType
     try:
         return choose(
             HardwareRequest.of(**ask),
-            catalog(),
-            price_list(supply["prices"]),
-            zones=supply["zones"],
-            markets=supply["markets"],
+            Supply.of(
+                catalog(),
+                price_list(supply["prices"]),
+                zones=supply["zones"],
+                markets=supply["markets"],
+            ),
         )
     except NoMatchingType as error:
         return error
@@ -206,10 +208,7 @@ def test_the_order_of_what_comes_in_changes_nothing(
     try:
         again: Any = choose(
             HardwareRequest.of(**ask),
-            mixed,
-            dict(usd),
-            zones=supply["zones"],
-            markets=supply["markets"],
+            Supply.of(mixed, dict(usd), zones=supply["zones"], markets=supply["markets"]),
         )
     except NoMatchingType as error:
         again = error

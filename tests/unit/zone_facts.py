@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from terradask._catalog.instance_types.choose import Choice, choose
+from terradask._catalog.instance_types.model import Supply
 from terradask._catalog.instance_types.zones import ZoneFailure, ZoneOffer
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_stacks.hardware.request import HardwareRequest
@@ -32,7 +33,7 @@ NO_ADDRESS = LaunchProblem("InsufficientFreeAddressesInSubnet", "none free")
 
 def in_order(names: tuple[str, ...]) -> Choice:
     """An ask of which these types, in this order, came out."""
-    named = choose(HardwareRequest.of(vm_types=list(names)), catalog())
+    named = choose(HardwareRequest.of(vm_types=list(names)), Supply.of(catalog()))
     return replace(named, request=HardwareRequest.of(cpu=4))
 
 

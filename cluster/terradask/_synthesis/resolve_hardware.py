@@ -22,7 +22,7 @@ from terradask._catalog.instance_types.choose import (
     with_one_architecture,
 )
 from terradask._catalog.instance_types.listing import named_catalog, priced_catalog
-from terradask._catalog.instance_types.model import Catalog
+from terradask._catalog.instance_types.model import Catalog, Supply
 from terradask._catalog.instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
 from terradask._catalog.prices.price_list import fetch_spot_prices
 from terradask._catalog.prices.products import prices_in
@@ -378,9 +378,8 @@ class _Chooser:
         if scheduler.is_silent and not (workers.has_gpus and _follows_workers(scheduler)):
             choices[SCHEDULER_GROUP] = self._choice(scheduler, own, ON_DEMAND_ALONE)
         else:
-            choices[SCHEDULER_GROUP] = choose_scheduler(
-                scheduler, workers, self.catalog, self.prices, zones=own
-            )
+            supply = Supply.of(self.catalog, self.prices, zones=own)
+            choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, supply)
         return choices
 
     def _catalog_of(self, group: str) -> Catalog:
@@ -405,14 +404,10 @@ class _Chooser:
     def _choice(
         self, request: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]
     ) -> Choice:
-        catalog, prices = self.catalog, self.prices
+        supply = Supply.of(self.catalog, self.prices, zones=zones, markets=markets)
         names = default_types(arm=request.arm)
-        default = (
-            choose_default(request, names, catalog, prices, zones=zones, markets=markets)
-            if request.is_silent
-            else None
-        )
-        return default or choose(request, catalog, prices, zones=zones, markets=markets)
+        default = choose_default(request, names, supply) if request.is_silent else None
+        return default or choose(request, supply)
 
 
 def _follows_workers(scheduler: HardwareRequest) -> bool:

@@ -15,7 +15,6 @@ from terradask._catalog.instance_types.model import Catalog, InstanceType, Suppl
 from terradask._common.naming import some
 from terradask._common.text_table import columns
 from terradask.errors import InvalidInput, NoMatchingType
-from terradask_modules.markets import Market
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.quantities import bytes_text, memory_text
 from terradask_stacks.hardware.request import HardwareRequest
@@ -180,34 +179,18 @@ def _examples(names: tuple[str, ...], count: int) -> str:
 _EXAMPLES = 3
 
 
-def choose(
-    request: HardwareRequest,
-    catalog: Catalog,
-    prices: Mapping[str, Decimal] | None = None,
-    *,
-    zones: Iterable[str] | None = None,
-    markets: Iterable[Market] = ("on-demand",),
-) -> Choice:
+def choose(request: HardwareRequest, supply: Supply) -> Choice:
     """Choose the instance types for a request.
 
     Raises `NoMatchingType`, with the nearest requests that find types, and `InvalidInput`.
     """
-    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     return _named(request, supply) if request.vm_types else _selected(request, supply)
 
 
-def choose_default(
-    request: HardwareRequest,
-    names: Iterable[str],
-    catalog: Catalog,
-    prices: Mapping[str, Decimal] | None = None,
-    *,
-    zones: Iterable[str] | None = None,
-    markets: Iterable[Market] = ("on-demand",),
-) -> Choice | None:
+def choose_default(request: HardwareRequest, names: Iterable[str], supply: Supply) -> Choice | None:
     """Return the default types for an empty request; None if no zone offers any."""
-    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
-    types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
+    known = supply.catalog.types
+    types = [known[name] for name in names if name in known and supply.has(name)]
     types = [one for one in types if supply.sells(one)]
     if not types:
         return None
@@ -215,14 +198,7 @@ def choose_default(
     return listed_choice(request, supply, types, rule, word="default")
 
 
-def choose_scheduler(
-    request: HardwareRequest,
-    workers: Choice,
-    catalog: Catalog,
-    prices: Mapping[str, Decimal] | None = None,
-    *,
-    zones: Iterable[str] | None = None,
-) -> Choice:
+def choose_scheduler(request: HardwareRequest, workers: Choice, supply: Supply) -> Choice:
     """Choose the instance types for the scheduler of some workers.
 
     Unless its own types are named, it has the workers' architecture unless ``arm`` is set, and a
@@ -232,16 +208,16 @@ def choose_scheduler(
     Raises `TerradaskError`.
     """
     if request.vm_types:
-        return choose(request, catalog, prices, zones=zones)
+        return choose(request, supply)
     if request.arm is None and workers.architecture == "arm64":
         request = replace(request, arm=True)
     if request.gpu is not None or request.gpu_type is not None or not workers.has_gpus:
-        return choose(request, catalog, prices, zones=zones)
+        return choose(request, supply)
     try:
-        choice = choose(replace(request, gpu=1), catalog, prices, zones=zones)
+        choice = choose(replace(request, gpu=1), supply)
         note = f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out"
     except NoMatchingType:
-        choice = choose(request, catalog, prices, zones=zones)
+        choice = choose(request, supply)
         note = (
             "the workers have GPUs, but no type with a GPU meets this request: the scheduler has "
             "none"
