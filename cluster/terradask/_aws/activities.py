@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
+
+from terradask._aws.translation import time_of
 
 
 def activities_since(
@@ -30,8 +31,7 @@ def activities_since(
         Filters=[{"Name": "StartTimeLowerBound", "Values": [f"{since:%Y-%m-%dT%H:%M:%SZ}"]}],
     )
     for page in pages:
-        date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
-        at = parsedate_to_datetime(date) if date else at
+        at = time_of(page) or at
         found += page["Activities"]
     return found, at
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +15,7 @@ from terradask._aws.listing import listed
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
+from terradask._aws.translation import time_of
 from terradask._catalog.prices.prices import gp3_volume, parts_of_host, parts_of_secret
 from terradask._cleanup.orphans import Deployed, Inventory, Item, NotVisible, OldPlan, OrphanLock
 from terradask._cleanup.resources import NETWORK_INTERFACE, VOLUME, Resource, outermost
@@ -144,8 +144,7 @@ class Scan:
         seen_at = datetime.datetime.now(datetime.UTC)
         for page in ObjectStore(self.aws, self._where.bucket).pages("clusters/"):
             # AWS's clock dates the objects, so it also measures their age.
-            date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
-            seen_at = parsedate_to_datetime(date) if date else seen_at
+            seen_at = time_of(page) or seen_at
             for entry in page.get("Contents", ()):
                 if entry["Key"].startswith(IMAGE_REPORTS):
                     continue

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
 from terradask._aws.free_plan import eligible_types
+from terradask._aws.listing import listed as listed_pages
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
@@ -455,11 +456,10 @@ def _unusable(key: Mapping[str, Any]) -> str | None:
 
 
 def _granted(client: Any, key_arn: str, role: str) -> bool:
-    pages = client.get_paginator("list_grants").paginate(KeyId=key_arn, GranteePrincipal=role)
     wanted = {action.removeprefix("kms:") for action in (*_USES, _GRANTS)}
+    grants = listed_pages(client, "list_grants", "Grants", KeyId=key_arn, GranteePrincipal=role)
     return any(
         wanted <= set(grant["Operations"])
-        for page in pages
-        for grant in page["Grants"]
+        for grant in grants
         if grant.get("GranteePrincipal") == role
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from terradask._network.baseline import Baseline, Ingress
+from terradask._network.baseline import Baseline
 
 if TYPE_CHECKING:
     from terradask_stacks.settings import Settings
@@ -33,14 +33,10 @@ def unapplied_settings(settings: Settings, deployed: Baseline) -> list[str]:
             sorted(deployed.interface_endpoints),
         ),
         "network.ingress": (
-            [
-                Ingress(ports=[*map(str, each.ports)], cidr=each.cidr, description=each.description)
-                for each in network.ingress
-            ],
-            [
-                Ingress(ports=[*map(str, each.ports)], cidr=each.cidr, description=each.description)
-                for each in deployed.ingress
-            ],
+            *(
+                [([*map(str, each.ports)], each.cidr, each.description) for each in rules]
+                for rules in (network.ingress, deployed.ingress)
+            ),
         ),
         "workspace.isolation": (settings.workspace.isolation, deployed.isolation),
     }

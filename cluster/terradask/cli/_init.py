@@ -166,13 +166,11 @@ def _completed(given: Answers) -> Answers:
 
 
 def _name(text: str) -> str:
-    _check("workspace.name", {"workspace": {"name": text}}, text)
-    return text
+    return _checked("workspace.name", text)
 
 
 def _region(text: str) -> str:
-    _check("workspace.region", {"workspace": {"region": text}}, text)
-    return text
+    return _checked("workspace.region", text)
 
 
 def _clients(text: str) -> str | None:
@@ -186,24 +184,23 @@ def _clients(text: str) -> str | None:
         message(f"this machine's public address: {text}")
     elif "/" not in text:
         text = f"{text}/32"
-    _check("network.ingress", {"network": {"ingress": [{"cidr": text}]}}, text)
-    return text
+    return _checked("network.ingress", text, [{"cidr": text}])
 
 
 def _bucket(text: str) -> str | None:
-    if text == "own":
-        return None
-    _check("state.bucket", {"state": {"bucket": text}}, text)
-    return text
+    return None if text == "own" else _checked("state.bucket", text)
 
 
-def _check(setting: str, document: dict[str, Any], given: str) -> None:
+def _checked(setting: str, given: str, value: Any = None) -> str:
+    """Return what is given, if the setting can be this, or the value made of it."""
     from pydantic import ValidationError
 
     from terradask_stacks.settings import Settings
 
+    section, _, name = setting.partition(".")
     try:
-        Settings.model_validate(document)
+        Settings.model_validate({section: {name: value or given}})
+        return given
     except ValidationError as error:
         why = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise InvalidInput(f"{setting} can't be this: {why}", given=given) from error

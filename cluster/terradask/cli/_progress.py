@@ -88,3 +88,11 @@ class ProgressLines:
                 yield
             finally:
                 self._status = None
+
+
+def show_kept(event: ProgressEvent) -> None:
+    """Print warnings, and messages that stay."""
+    from terradask._common.progress import Message, Warned
+
+    if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
+        message(event.text)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, flag, json_option
 from terradask.cli._output import message
+from terradask.cli._progress import show_kept
 
 NOT_REACHED = 1
 _FIRST_WORKER_SECONDS = 600.0
@@ -46,7 +46,7 @@ def reach(
     """
     from terradask import Cluster
 
-    with Cluster.from_name(name, progress=_show, show_widget=False) as cluster:
+    with Cluster.from_name(name, progress=show_kept, show_widget=False) as cluster:
         if not scheduler and cluster.requested and not cluster.observed:
             message(f"{name}: waits for its first worker")
             cluster.wait_for_workers(1, timeout=_FIRST_WORKER_SECONDS)
@@ -56,8 +56,3 @@ def reach(
     answer(found.as_dict(), str(found))
     if not found.is_all_reached:
         ctx.exit(NOT_REACHED)
-
-
-def _show(event: ProgressEvent) -> None:
-    if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
-        message(event.text)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._common.naming import counted
-from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, flag, json_option, load_workspace
-from terradask.cli._output import message
+from terradask.cli._progress import show_kept
 
 if TYPE_CHECKING:
     from terradask import Cluster
@@ -105,9 +104,4 @@ async def _scaled(cluster: Cluster, workers: int, group: str) -> None:
 def _attached(name: str) -> Cluster:
     from terradask import Cluster
 
-    return Cluster.from_name(name, progress=_show_kept, show_widget=False)
-
-
-def _show_kept(event: ProgressEvent) -> None:
-    if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
-        message(event.text)
+    return Cluster.from_name(name, progress=show_kept, show_widget=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import email.utils
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,6 +13,7 @@ from terradask._aws.free_plan import eligible_types
 from terradask._aws.listing import MOST_VALUES, listed, listed_zones
 from terradask._aws.own_address import own_cidr
 from terradask._aws.session import Aws
+from terradask._aws.translation import time_of
 from terradask._catalog.instance_types.listing import load_catalog, named_catalog
 from terradask._catalog.prices.price_list import pricing_region, unavailable
 from terradask._catalog.prices.prices import (
@@ -112,11 +112,10 @@ class Account:
 
     def _clock(self, result: StepResult) -> None:
         answer = self._aws.client("sts").get_caller_identity()
-        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-        if date is None:
+        there = time_of(answer)
+        if there is None:
             return
-        here = datetime.datetime.now(datetime.UTC)
-        ahead = (here - email.utils.parsedate_to_datetime(date)).total_seconds()
+        ahead = (datetime.datetime.now(datetime.UTC) - there).total_seconds()
         result.facts["seconds_ahead_of_aws"] = round(ahead)
         if abs(ahead) > _MOST_SKEW_SECONDS:
             raise TerradaskError(
