@@ -24,8 +24,13 @@ from terradask_host.agent.host import Host
 from terradask_host.agent.metrics import MetricsLog
 from terradask_host.gauges import GAUGES, embedded_metrics, known_values, number, prometheus_text
 from terradask_host.log_streams import metrics_stream, parse_stream
-from terradask_host.preload.current_use import CurrentUse
-from terradask_host.preload.gauges import Gauges, LoopLag, read_gauges, report_gauges
+from terradask_host.preload.gauges import (
+    Gauges,
+    LoopLag,
+    current_use,
+    read_gauges,
+    report_gauges,
+)
 from terradask_simulator.aws.fidelity.embedded_metrics import metrics_of
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async
@@ -379,15 +384,15 @@ def test_a_client_reads_what_each_hosts_workers_use_and_how_long_there_was_no_wo
     }
     clock = iter([0.0, 1.0, 3.0])
     life: Any = SimpleNamespace(timeouts=lambda: timeouts)
-    use = CurrentUse(scheduler, life, lambda: next(clock))
-    answer = use.read()
+    read_use = current_use(scheduler, life, lambda: next(clock))
+    answer = read_use()
     # A worker's threads are at most all busy.
     assert answer["hosts"] == {"i-0a": (5.5, 1500.0), "i-0b": (0.0, 0.0)}
     assert (answer["tasks"]["tasks_processing"], answer["done"]) == (2.0, 500)
     assert timeouts.items() <= answer.items()
     scheduler.workers = {}
-    assert use.read() is answer
-    assert use.read()["hosts"] == {}
+    assert read_use() is answer
+    assert read_use()["hosts"] == {}
     read = use_of({**answer, "hosts": {"i-0a": [float("nan"), "much"]}})
     assert read.hosts == {"i-0a": (0.0, 0.0)}
     assert (read.tasks["tasks_processing"], read.done, read.idle_seconds) == (2, 500, 3.0)

@@ -12,7 +12,7 @@ import pytest
 from distributed import Client, Scheduler, versions
 from distributed.versions import VersionMismatchWarning, error_message
 
-from terradask_host.preload.known_versions import (
+from terradask_host.preload.replaced import (
     expect_known_differences,
     with_patch_of,
     without_known,

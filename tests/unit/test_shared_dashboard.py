@@ -29,9 +29,8 @@ from terradask_host.documents import SchedulerAddress
 from terradask_host.http_proxy.pages import COMMAND_PAGE
 from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.commands import Commands
-from terradask_host.preload.forward import Forward, server_context
+from terradask_host.preload.forward import Forward, SharedDashboard, server_context
 from terradask_host.preload.jupyter_server import own_jupyter_site
-from terradask_host.preload.shared_dashboard import SharedDashboard
 
 from ..waiting import HANG_SECONDS
 

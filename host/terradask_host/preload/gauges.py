@@ -1,24 +1,28 @@
-"""Reads a scheduler's gauges from its own state and its workers' heartbeats."""
+"""Reads a scheduler's gauges, and what clients ask of it, from it and its workers' heartbeats."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from terradask_host.gauges import PROMETHEUS_TYPE, number, prometheus_text
 from terradask_host.http_proxy.admission import answer, refusal
 from terradask_host.http_proxy.pages import METRICS_PAGE
 from terradask_host.http_proxy.request import BadRequest
 from terradask_host.http_proxy.server import read_request
+from terradask_host.preload.lifetime_watch import LifetimeWatch
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX, instance_of
 from terradask_host.trouble import Trouble
 
-#: Younger values are returned again: frequent scrapes cost the scheduler nothing.
-_YOUNG_SECONDS = 5.0
+T = TypeVar("T")
+
+#: Younger gauges, and younger answers to clients, are returned again.
+_YOUNG_SECONDS, _YOUNG_USE_SECONDS = 5.0, 2.0
 
 #: Interval of the event loop's checks, and how long the longest lag counts.
 _LOOK_SECONDS = 0.1
@@ -64,25 +68,37 @@ class LoopLag:
         return max((late for second, late in self._longest if second >= since), default=0.0)
 
 
+def unless_young(
+    seconds: float, read: Callable[[], T], clock: Callable[[], float] = time.monotonic
+) -> Callable[[], T]:
+    """Return a function that reads a value, unless the last one is younger: many requests cost
+    the scheduler little.
+    """
+    last: tuple[float, T] | None = None
+
+    def value() -> T:
+        nonlocal last
+        now = clock()
+        if last is None or now - last[0] >= seconds:
+            last = now, read()
+        return last[1]
+
+    return value
+
+
 class Gauges:
     """The gauges of one scheduler, read at most every few seconds."""
 
     def __init__(
         self, scheduler: Any, lag: LoopLag, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._scheduler = scheduler
-        self._lag = lag
-        self._clock = clock
-        self._read_at: float | None = None
-        self._values: dict[str, float] = {}
+        self._values = unless_young(
+            _YOUNG_SECONDS, lambda: read_gauges(scheduler, lag.longest()), clock
+        )
 
     def values(self) -> Mapping[str, float]:
         """Return each gauge's value."""
-        now = self._clock()
-        if self._read_at is None or now - self._read_at >= _YOUNG_SECONDS:
-            self._read_at = now
-            self._values = read_gauges(self._scheduler, self._lag.longest())
-        return self._values
+        return self._values()
 
 
 async def report_gauges(gauges: Gauges, seconds: float, report: Callable[..., None]) -> None:
@@ -121,6 +137,37 @@ def task_gauges(scheduler: Any) -> dict[str, float]:
         for state, name in _STATES.items():
             counts[name] += states.get(state, 0)
     return {name: float(count) for name, count in counts.items()}
+
+
+def current_use(
+    scheduler: Any, life: LifetimeWatch, clock: Callable[[], float] = time.monotonic
+) -> Callable[[], dict[str, Any]]:
+    """Return what answers `commands.ReadUse`."""
+    return unless_young(_YOUNG_USE_SECONDS, lambda: _read_use(scheduler, life), clock)
+
+
+def _read_use(scheduler: Any, life: LifetimeWatch) -> dict[str, Any]:
+    return {
+        "hosts": _hosts(scheduler),
+        "tasks": task_gauges(scheduler),
+        # Dask counts how often tasks of each kind of key came to a state.
+        "done": sum(each.state_counts["memory"] for each in scheduler.task_prefixes.values()),
+        **life.timeouts(),
+    }
+
+
+def _hosts(scheduler: Any) -> dict[str, tuple[float, float]]:
+    """Return each host's busy threads and bytes. Tasks can set any value in heartbeats."""
+    busy: dict[str, float] = defaultdict(float)
+    memory: dict[str, float] = defaultdict(float)
+    for worker in scheduler.workers.values():
+        name = str(worker.name)
+        if not name.startswith(EXTRA_WORKER_PREFIX):
+            host = instance_of(name)
+            # A worker's is 100 for each busy thread.
+            busy[host] += min(number(worker.metrics.get("cpu")) / 100, float(worker.nthreads))
+            memory[host] += number(worker.metrics.get("memory"))
+    return {host: (busy[host], memory[host]) for host in busy}
 
 
 def _worker_gauges(workers: Iterable[Any]) -> dict[str, float]:

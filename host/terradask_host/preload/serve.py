@@ -15,25 +15,28 @@ from terradask_host import commands
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import Dial, to_port, to_socket
 from terradask_host.preload.commands import Commands, Handlers
-from terradask_host.preload.current_use import CurrentUse
 from terradask_host.preload.drain import allow_draining
-from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
-from terradask_host.preload.gauges import Gauges, LoopLag, MetricsPage, report_gauges
+from terradask_host.preload.forward import METRICS_ROLE, Forward, SharedDashboard, server_context
+from terradask_host.preload.gauges import (
+    Gauges,
+    LoopLag,
+    MetricsPage,
+    current_use,
+    report_gauges,
+)
 from terradask_host.preload.http_servers import at_socket
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.jobs import JobRecords, Jobs
 from terradask_host.preload.jupyter_server import own_jupyter_site, serve_jupyter
-from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.leave import Leave, Questions, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.performance_report import PerformanceReports
 from terradask_host.preload.reach import Reach
 from terradask_host.preload.referenced_secrets import take_at_start
-from terradask_host.preload.replaced import warn_of_changed_operations
+from terradask_host.preload.replaced import expect_known_differences, warn_of_changed_operations
 from terradask_host.preload.retirement import remember_retired, report_workers
 from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker
 from terradask_host.preload.secret_store import SecretStore
-from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.synced_packages import syncing
 from terradask_host.preload.usage import UsageWatch
 from terradask_host.preload.watchers import allow_several, show_task_output, withhold_task_output
@@ -186,7 +189,7 @@ async def serve_scheduler(
             commands.Adapt: scaling.adapt,
             commands.ReadPolicies: scaling.read_policies,
             commands.ReadLimits: scaling.read_limits,
-            commands.ReadUse: CurrentUse(scheduler, life).read,
+            commands.ReadUse: current_use(scheduler, life),
             commands.Scale: scaling.scale,
             commands.ChooseHosts: scaling.would_leave,
             commands.SetKeepalive: life.set_keepalive,
