@@ -14,10 +14,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from terradask_host.config import ROOT_VARIABLE, Paths
+from terradask_host.root_programs import INSTALL, OWNER, run_command, say
 
 #: AWS (recorded): The model of an NVMe instance store on EC2 is "Amazon EC2 NVMe Instance Storage".
 #: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
@@ -28,8 +30,6 @@ ARRAY = "/dev/md/terradask"
 
 #: Name of the file system, by which fstab finds it again after a reboot.
 LABEL = "terradask"
-
-OWNER = "terradask"
 
 LIST = ("lsblk", "--json", "--bytes", "--output", "PATH,TYPE,MODEL,SIZE,FSTYPE,PTTYPE,MOUNTPOINTS")
 
@@ -69,19 +69,8 @@ def _is_used(device: Mapping[str, Any]) -> bool:
 
 def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
     """Return the commands that combine several disks."""
-    members = sorted(disks)
-    return [
-        [
-            "mdadm",
-            "--create",
-            ARRAY,
-            "--run",
-            "--force",
-            "--level=0",
-            f"--raid-devices={len(members)}",
-            *members,
-        ]
-    ]
+    create = ["mdadm", "--create", ARRAY, "--run", "--force", "--level=0"]
+    return [[*create, f"--raid-devices={len(disks)}", *sorted(disks)]]
 
 
 def mount_commands(device: str, scratch: Path) -> list[list[str]]:
@@ -89,21 +78,11 @@ def mount_commands(device: str, scratch: Path) -> list[list[str]]:
 
     The device's content is lost.
     """
+    folders = str(scratch.parent), str(scratch)
     return [
         # -K: without discarding the whole device first.
         ["mkfs.xfs", "-q", "-f", "-K", "-L", LABEL, device],
-        [
-            "install",
-            "-d",
-            "-m",
-            "0700",
-            "-o",
-            OWNER,
-            "-g",
-            OWNER,
-            str(scratch.parent),
-            str(scratch),
-        ],
+        ["install", "-d", "-m", "0700", "-o", OWNER, "-g", OWNER, *folders],
         ["mount", "-o", "noatime", device, str(scratch)],
         ["chown", f"{OWNER}:{OWNER}", str(scratch)],
         ["chmod", "0700", str(scratch)],
@@ -135,16 +114,7 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
     """Combine several disks to one device; on failure use the largest."""
     try:
         if shutil.which("mdadm") is None:
-            run(
-                [
-                    "dnf",
-                    "--assumeyes",
-                    "--quiet",
-                    "--setopt=install_weak_deps=False",
-                    "install",
-                    "mdadm",
-                ]
-            )
+            run([*INSTALL, "mdadm"])
         for command in stripe_commands(disks):
             run(command)
     except (OSError, subprocess.SubprocessError) as error:
@@ -154,22 +124,13 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
     return ARRAY
 
 
-def _run(command: Sequence[str]) -> str:
-    return subprocess.run(
-        list(command), check=True, stdout=subprocess.PIPE, text=True, timeout=300
-    ).stdout
-
-
 def main() -> int:
     """Return 0 if scratch space is ready on any disk, 1 if local disks could not be used."""
-
-    def log(line: str) -> None:
-        print(f"terradask-boot: {line}", flush=True)
-
     try:
-        prepare_scratch(Paths(Path(os.environ.get(ROOT_VARIABLE) or "/")), run=_run, log=log)
+        paths = Paths(Path(os.environ.get(ROOT_VARIABLE) or "/"))
+        prepare_scratch(paths, run=partial(run_command, stderr=None), log=say)
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        log(f"local disks can't be used, scratch space lies on the volume: {error}")
+        say(f"local disks can't be used, scratch space lies on the volume: {error}")
         return 1
     return 0
 

@@ -24,6 +24,7 @@ from terradask_host.agent.retry import backoff
 from terradask_host.config import HostConfig, Paths, load_config, parse_document
 from terradask_host.errors import ConfigInvalid, HostError, MetadataUnavailable, ScriptFailed
 from terradask_host.metadata import Identity, InstanceMetadata
+from terradask_host.root_programs import HOST_UNIT, say, start_with_host
 from terradask_host.script_run import last_lines, run_script
 
 #: The scripts' names in ``host.json``.
@@ -45,7 +46,6 @@ _DEADLINE_SECONDS = 60.0
 _SHIP_SECONDS = 15
 
 UNIT = "terradask-leave.service"
-_HOST_UNIT = "terradask-host.service"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def leave_unit(script: HostScript, paths: Paths) -> str:
     return f"""\
 [Unit]
 Description=terradask: network.host_leave
-Before={_HOST_UNIT}
+Before={HOST_UNIT}
 After=network.target network-online.target remote-fs.target
 
 [Service]
@@ -248,15 +248,11 @@ def set_up(config: HostConfig, document: Mapping[str, Any], units: Path) -> None
     identity = _identity(config)
     _kept_identity(config.paths).write_text(json.dumps(asdict(identity)))
     if setup is not None:
-        _print(f"host_setup begins, for at most {setup.timeout_seconds} s")
-        run_host_script(setup, config, identity, _print)
-        _print("host_setup has ended")
+        say(f"host_setup begins, for at most {setup.timeout_seconds} s")
+        run_host_script(setup, config, identity, say)
+        say("host_setup has ended")
     if leave is not None:
-        (units / UNIT).write_text(leave_unit(leave, config.paths))
-        wanted = units / f"{_HOST_UNIT}.wants"
-        wanted.mkdir(exist_ok=True)
-        (wanted / UNIT).unlink(missing_ok=True)
-        (wanted / UNIT).symlink_to(units / UNIT)
+        start_with_host(units, UNIT, leave_unit(leave, config.paths))
 
 
 def leave(config: HostConfig, document: Mapping[str, Any]) -> None:
@@ -284,10 +280,6 @@ def leave(config: HostConfig, document: Mapping[str, Any]) -> None:
     except ScriptFailed as error:
         log.error(str(error))
     shipper.close()
-
-
-def _print(line: str) -> None:
-    print(f"terradask-boot: {line}", flush=True)
 
 
 def main(arguments: list[str]) -> int:

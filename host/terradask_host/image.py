@@ -24,6 +24,7 @@ from terradask_host.config import PYTHON_VARIABLE, HostConfig, load_config, pars
 from terradask_host.documents import FORMAT, now_text
 from terradask_host.errors import EnvironmentFailed, HostError
 from terradask_host.metadata import InstanceMetadata
+from terradask_host.root_programs import HOST_UNIT, OWNER
 
 #: The tag with the SHA-256 of the recipe, on an instance that becomes an image.
 #: `terradask_modules.names` has the same.
@@ -34,14 +35,12 @@ RECIPES = "host/images/"
 REPORTS = "clusters/_images/hosts/"
 PREPARED, FAILED = "prepared", "failed"
 
-_USER = "terradask"
-_HOST_UNIT = "terradask-host.service"
 #: Patterns of removed files and folders, below the root.
 #: AWS (documented, image-secrets): An image should have no SSH host keys, authorized keys and shell
 #: histories. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/building-shared-amis.html
 _REMOVED = (
     "etc/terradask",
-    f"etc/systemd/system/{_HOST_UNIT}",
+    f"etc/systemd/system/{HOST_UNIT}",
     "opt/terradask/archives",
     "opt/terradask/unpacked",
     "opt/terradask/cache",
@@ -105,8 +104,8 @@ def _build_as_user(config: HostConfig, recipe_sha256: str) -> None:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_root = os.geteuid() == 0
     if is_root:
-        shutil.chown(state, _USER, _USER)
-    user: dict[str, Any] = {"user": _USER, "group": _USER, "extra_groups": []} if is_root else {}
+        shutil.chown(state, OWNER, OWNER)
+    user: dict[str, Any] = {"user": OWNER, "group": OWNER, "extra_groups": []} if is_root else {}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "terradask_host.image", recipe_sha256],
         env={**os.environ, **(_unit_environ() if is_root else {})},
@@ -121,7 +120,7 @@ def _build_as_user(config: HostConfig, recipe_sha256: str) -> None:
 
 def _unit_environ() -> dict[str, str]:
     """Return the variables of the host program's unit: an image may name its indexes there."""
-    command = ["systemctl", "show", "--property=Environment", "--value", _HOST_UNIT]
+    command = ["systemctl", "show", "--property=Environment", "--value", HOST_UNIT]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     pairs = (word.partition("=") for word in shlex.split(done.stdout))
     return {name: value for name, equals, value in pairs if equals}

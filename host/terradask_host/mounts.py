@@ -29,15 +29,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from terradask_host.config import ROOT_VARIABLE, Paths, parse_document
-from terradask_host.container_units import HOST_UNIT
 from terradask_host.errors import ConfigInvalid, MountFailed
 from terradask_host.mount_list import REASON, HostMount, mounts_of
-from terradask_host.prepared_units import DISKS_UNIT
-
-OWNER = "terradask"
+from terradask_host.root_programs import HOST_UNIT, INSTALL, OWNER, run_command, say
+from terradask_host.units import DISKS_UNIT
 
 #: After it systemd ends the mount's process, and kills it after as long again: NFS would wait
 #: forever for a server that doesn't answer.
@@ -250,13 +249,9 @@ class Mounter:
         program = f"mount.{kind.type}"
         if self._find(program) is not None:
             return
-        command = [
-            *("dnf", "--assumeyes", "--quiet", "--setopt=install_weak_deps=False", "install"),
-            kind.package,
-        ]
         for attempt in range(1, 6):
             try:
-                self._run(command, 300)
+                self._run([*INSTALL, kind.package], 300)
                 break
             except (OSError, subprocess.SubprocessError) as error:
                 self._log(f"attempt {attempt} of 5 failed: dnf install {kind.package}")
@@ -329,25 +324,8 @@ def _last_line(error: Exception) -> str:
     return (lines[-1] if lines else str(error)).rstrip(".")
 
 
-def run_command(command: Sequence[str], seconds: float) -> str:
-    """Run a command; its errors carry what it printed."""
-    return subprocess.run(
-        list(command),
-        check=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=seconds,
-    ).stdout
-
-
 def mount_of(host_json: Path, paths: Paths) -> str:
     """Mount what ``host.json`` names; return why that failed, or nothing."""
-
-    def log(line: str) -> None:
-        print(f"terradask-boot: {line}", file=sys.stderr, flush=True)
-
     try:
         document = parse_document(host_json.read_bytes(), str(host_json))
         mounts = mounts_of(document)
@@ -358,7 +336,7 @@ def mount_of(host_json: Path, paths: Paths) -> str:
                 region=str(document["region"]),
                 owner=(user.pw_uid, user.pw_gid),
                 run=run_command,
-                log=log,
+                log=partial(say, stream=sys.stderr),
             )
             mounter.mount_all(mounts, host_json)
     except (ConfigInvalid, MountFailed) as error:

@@ -177,9 +177,9 @@ class Machine:
         path.write_text(f'#!/bin/bash\necho {name} "$@" >>{calls}\n{textwrap.dedent(body)}\n')
         path.chmod(0o755)
 
-    def boot(self) -> subprocess.CompletedProcess[str]:
+    def boot(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["/bin/bash", self.folder / "boot.sh"],
+            ["/bin/bash", self.folder / "boot.sh", *arguments],
             env=self.environ,
             capture_output=True,
             text=True,
@@ -320,6 +320,20 @@ def test_a_host_that_aws_does_not_stop_stays_for_the_hooks_time(machine: Machine
     assert "shutdown" not in machine.calls
 
 
+@pytest.mark.parametrize(
+    ("target", "code", "answers", "calls"),
+    [("Warmed:Stopped", "0", 0, 1), ("Warmed:Stopped", "254", 1, 12), ("InService", "0", 0, 0)],
+)
+def test_a_unit_lets_aws_stop_a_prepared_host_whose_program_has_failed(
+    machine: Machine, target: str, code: str, answers: int, calls: int
+) -> None:
+    machine.environ |= {"TARGET": target, "AUTOSCALING_CODE": code}
+    assert machine.boot("let_stop").returncode == answers
+    assert machine.calls.count("aws autoscaling complete-lifecycle-action") == calls
+    assert "systemctl" not in machine.calls
+    assert "shutdown" not in machine.calls
+
+
 def test_a_prepared_host_never_powers_off_in_its_first_boot_and_formats_disks_later(
     machine: Machine,
 ) -> None:
@@ -338,7 +352,7 @@ def test_a_prepared_host_never_powers_off_in_its_first_boot_and_formats_disks_la
         "[Unit]\nStartLimitAction=none\nOnFailure=terradask-unprepared.service\n"
     )
     unit = (volatile / "terradask-unprepared.service").read_text()
-    assert f"{machine.folder}/opt/venv/bin/python -m terradask_host.agent.launch_hook\n" in unit
+    assert f"ExecStart=/bin/bash {machine.folder}/opt/boot.sh let_stop\n" in unit
     assert not list((machine.folder / "cloud/scripts/per-boot").iterdir())
 
 

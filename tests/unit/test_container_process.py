@@ -22,10 +22,10 @@ from terradask_host.agent.container.runtime import Container
 from terradask_host.agent.event_queue import ChildEnded, ChildMessage, EventQueue
 from terradask_host.agent.host import check_imported
 from terradask_host.config import Paths
-from terradask_host.container_units import container_service, container_socket
 from terradask_host.errors import DaskFailed, VersionsDiffer
 from terradask_host.registry import Image
 from terradask_host.rules.policy import Exit
+from terradask_host.units import container_service, container_socket
 from terradask_modules import user_data
 
 from ..waiting import HANG_SECONDS, eventually

@@ -14,10 +14,11 @@ import pytest
 
 from terradask_host.agent.child import child_environ
 from terradask_host.config import Paths, load_config
-from terradask_host.container_units import container_service
 from terradask_host.errors import ConfigInvalid, MountFailed
 from terradask_host.mount_list import REASON, HostMount, check_mounted, mounts_of
-from terradask_host.mounts import CACHE, DROP_IN, MOUNT_SECONDS, UNIT, Mounter, run_command
+from terradask_host.mounts import CACHE, DROP_IN, MOUNT_SECONDS, UNIT, Mounter
+from terradask_host.root_programs import run_command
+from terradask_host.units import container_service
 
 FS = "fs-0123456789abcdef0"
 HOST_JSON = Path("/etc/terradask/host.json")

@@ -25,10 +25,9 @@ from terradask_host.agent.container.pull import pull_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
 from terradask_host.agent.environment import Environment, own_wheels
 from terradask_host.agent.event_queue import EventQueue, Failed, Stop, StopRequested
-from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.groups import ClusterGroups, LaunchHook
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import check_in_memory, write_keys
-from terradask_host.agent.launch_hook import LaunchHook
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags

@@ -137,6 +137,12 @@ with zipfile.ZipFile(uv) as archive:
 (to / "uv").chmod(0o755)' "$@"
 }
 
+# A unit of a prepared host runs this when the host program has failed for good.
+if [[ "${1:-}" == let_stop ]]; then
+  if prepares; then let_stop || exit 1; fi
+  exit 0
+fi
+
 # AWS may stop an instance that it prepares, and cloud-init runs this script at the first boot alone:
 # until it has ended, later boots run it.
 readonly again=/var/lib/cloud/scripts/per-boot/terradask
@@ -215,9 +221,9 @@ fi
 "${base}/venv/bin/python" -m terradask_host.disks || say "going on without local disks"
 
 # By its systemd units, Dask runs in a container image, if the run has one.
-"${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system "${config}"
-
-if prepares; then "${base}/venv/bin/python" -m terradask_host.prepared_units /etc/systemd/system /run/systemd/system; fi
+volatile=()
+if prepares; then volatile=(/run/systemd/system); fi
+"${base}/venv/bin/python" -m terradask_host.units /etc/systemd/system "${config}" "${volatile[@]}"
 
 # The network's own scripts: host_setup runs now, host_leave when the machine goes off.
 why=/run/terradask-boot-reason

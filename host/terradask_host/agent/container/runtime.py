@@ -3,7 +3,7 @@ the host program's own unit.
 
 The host program has no right to create containers: it connects to a socket of systemd's, and only
 chooses the command that runs in the image, as its own user. The units are in
-`terradask_host.container_units`.
+`terradask_host.units`.
 """
 
 from __future__ import annotations

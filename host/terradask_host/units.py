@@ -1,6 +1,6 @@
-"""``python -m terradask_host.container_units FOLDER HOST_JSON``: writes the systemd units that run
-Dask in a container image, with the limits of the host program's own unit. Run by root at the
-host's boot.
+"""``python -m terradask_host.units FOLDER HOST_JSON [VOLATILE]``: writes the systemd units that run
+Dask in a container image, with the limits of the host program's own unit, and what systemd needs of
+a host that AWS prepares and stops. Run by root at the host's first boot.
 
 See systemd.exec(5) for `RootDirectory` and the others.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from terradask_host.config import Paths, parse_document
 from terradask_host.mount_list import HostMount, mounts_of
+from terradask_host.root_programs import HOST_UNIT, start_with_host
 
-HOST_UNIT = "terradask-host.service"
 SOCKET, SERVICE = "terradask-container.socket", "terradask-container@.service"
 
 #: Settings of the host program's unit that a container replaces or omits.
@@ -90,13 +90,65 @@ BindReadOnlyPaths={paths.programs} -/etc/resolv.conf -/etc/hosts{readable}
 """
 
 
-def main(folder: Path, host_json: Path) -> None:
-    """Write both units beside the host program's."""
+# ---- hosts that AWS prepares and stops -----------------------------------------------------------
+
+
+DISKS_UNIT = "terradask-disks.service"
+
+#: AWS (documented): A stop erases an EC2 instance's instance store.
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-lifetime.html
+_DISKS = f"""\
+[Unit]
+Description=terradask: local disks, which are empty after a stop
+Before={HOST_UNIT}
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=-{sys.executable} -m terradask_host.disks
+"""
+
+UNPREPARED_UNIT = "terradask-unprepared.service"
+
+#: AWS would replace a prepared instance that powers off, again and again.
+_NO_END = f"""\
+[Unit]
+StartLimitAction=none
+OnFailure={UNPREPARED_UNIT}
+"""
+
+_UNPREPARED = f"""\
+[Unit]
+Description=terradask: has AWS stop a host that can't be prepared
+
+[Service]
+Type=oneshot
+ExecStart=/bin/bash {Path(sys.executable).parents[2] / "boot.sh"} let_stop
+"""
+
+
+def write_prepared(folder: Path, volatile: Path) -> None:
+    """Have the host program's unit prepare local disks at each boot from the next on; and in this
+    boot, when it has failed three times, not power off the machine but let AWS stop it.
+
+    `volatile` is the folder of units in memory.
+    """
+    start_with_host(folder, DISKS_UNIT, _DISKS)
+    drop_in = volatile / f"{HOST_UNIT}.d"
+    drop_in.mkdir(parents=True, exist_ok=True)
+    (drop_in / "prepared.conf").write_text(_NO_END)
+    (volatile / UNPREPARED_UNIT).write_text(_UNPREPARED)
+
+
+def main(folder: Path, host_json: Path, volatile: Path | None = None) -> None:
+    """Write the units beside the host program's; with `volatile`, also those of a prepared host."""
     paths = Paths(Path("/"))
     (folder / SOCKET).write_text(container_socket(paths))
     mounts = mounts_of(parse_document(host_json.read_bytes(), str(host_json)))
     host_unit = (folder / HOST_UNIT).read_text()
     (folder / SERVICE).write_text(container_service(host_unit, paths, mounts))
+    if volatile is not None:
+        write_prepared(folder, volatile)
 
 
 if __name__ == "__main__":
