@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from terradask_host import machine
 from terradask_host.documents import FORMAT, Run
@@ -25,101 +25,67 @@ LOOPBACK = "127.0.0.1"
 METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
 
+class _Below:
+    """A path below the root of `Paths`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, paths: Paths, owner: type | None = None) -> Path:
+        return paths.root / self._path
+
+
 @dataclass(frozen=True)
 class Paths:
     """Paths of a host's files, all below the root (``/`` on an instance)."""
 
     root: Path
 
-    @property
-    def host_json(self) -> Path:
-        """``/etc/terradask/host.json``, written by cloud-init."""
-        return self.root / "etc" / "terradask" / "host.json"
+    #: Written by cloud-init.
+    host_json = _Below("etc/terradask/host.json")
+    #: Must be in memory: see `terradask_host.agent.keys`.
+    keys = _Below("run/terradask")
+    #: The unit's state directory and the home of its user.
+    state = _Below("var/lib/terradask")
+    #: The host program, as boot.sh installs it.
+    programs = _Below("opt/terradask")
 
-    @property
-    def keys(self) -> Path:
-        """``/run/terradask``, which must be in memory: see `terradask_host.agent.keys`."""
-        return self.root / "run" / "terradask"
+    #: Mark file: the instance's id, once its volumes and interfaces have its tags.
+    tagged = _Below("var/lib/terradask/tagged")
+    #: Mark file: this host was prepared for a warm pool, before any run of its own.
+    prepared = _Below("var/lib/terradask/prepared")
+    #: Mark file: this host has published that it gave up its scheduler.
+    failure_published = _Below("var/lib/terradask/told-failed")
 
-    @property
-    def state(self) -> Path:
-        """``/var/lib/terradask``: the unit's state directory and the home of its user."""
-        return self.root / "var" / "lib" / "terradask"
+    #: Output of cloud-init and boot.sh; boot.sh lets the unit's group read it.
+    boot_output = _Below("var/log/cloud-init-output.log")
+    #: Number of shipped bytes of the boot's output, for a restarted host program.
+    boot_output_shipped = _Below("var/lib/terradask/boot-output-shipped")
 
-    @property
-    def tagged(self) -> Path:
-        """Mark file: the instance's id, once its volumes and interfaces have its tags."""
-        return self.state / "tagged"
+    #: Folder of software environments.
+    environments = _Below("var/lib/terradask/environments")
+    #: Folder of the container image's files.
+    container = _Below("var/lib/terradask/container")
+    #: Dask's local directory, where workers spill.
+    scratch = _Below("var/lib/terradask/scratch")
+    #: Folder of notebooks, which exists as long as the host.
+    notebooks = _Below("var/lib/terradask/notebooks")
 
-    @property
-    def prepared(self) -> Path:
-        """Mark file: this host was prepared for a warm pool, before any run of its own."""
-        return self.state / "prepared"
+    #: Socket at which systemd starts containers.
+    container_socket = _Below("run/terradask-container.socket")
+    #: Socket of the run's secrets; only the host program's user can connect.
+    secrets_socket = _Below("run/terradask/secrets.sock")
+    #: Socket of a scheduler's HTTP server; only its user can connect.
+    dashboard_socket = _Below("run/terradask/dashboard.sock")
+    #: Runtime folder of the notebook server and its kernels, in memory.
+    jupyter = _Below("run/terradask/jupyter")
+    #: Socket of the notebook server; only its user can connect.
+    jupyter_socket = _Below("run/terradask/jupyter/server.sock")
 
-    @property
-    def failure_published(self) -> Path:
-        """Mark file: this host has published that it gave up its scheduler."""
-        return self.state / "told-failed"
-
-    @property
-    def boot_output(self) -> Path:
-        """Output of cloud-init and boot.sh; boot.sh lets the unit's group read it."""
-        return self.root / "var" / "log" / "cloud-init-output.log"
-
-    @property
-    def boot_output_shipped(self) -> Path:
-        """Number of shipped bytes of the boot's output, for a restarted host program."""
-        return self.state / "boot-output-shipped"
-
-    @property
-    def environments(self) -> Path:
-        """Folder of software environments."""
-        return self.state / "environments"
-
-    @property
-    def container(self) -> Path:
-        """Folder of the container image's files."""
-        return self.state / "container"
-
-    @property
-    def container_socket(self) -> Path:
-        """Socket at which systemd starts containers."""
-        return self.root / "run" / "terradask-container.socket"
-
-    @property
-    def programs(self) -> Path:
-        """``/opt/terradask``: the host program, as boot.sh installs it."""
-        return self.root / "opt" / "terradask"
-
-    @property
-    def scratch(self) -> Path:
-        """Dask's local directory, where workers spill."""
-        return self.state / "scratch"
-
-    @property
-    def notebooks(self) -> Path:
-        """Folder of notebooks, which exists as long as the host."""
-        return self.state / "notebooks"
-
-    @property
-    def secrets_socket(self) -> Path:
-        """Socket of the run's secrets; only the host program's user can connect."""
-        return self.keys / "secrets.sock"
-
-    @property
-    def dashboard_socket(self) -> Path:
-        """Socket of a scheduler's HTTP server; only its user can connect."""
-        return self.keys / "dashboard.sock"
-
-    @property
-    def jupyter(self) -> Path:
-        """Runtime folder of the notebook server and its kernels, in memory."""
-        return self.keys / "jupyter"
-
-    @property
-    def jupyter_socket(self) -> Path:
-        """Socket of the notebook server; only its user can connect."""
-        return self.jupyter / "server.sock"
+    @classmethod
+    def of_environ(cls, environ: Mapping[str, str]) -> Self:
+        """Return those below the root that the environment names."""
+        return cls(Path(environ.get(ROOT_VARIABLE) or "/"))
 
 
 @dataclass(frozen=True)
@@ -179,7 +145,7 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
 
     Raises `ConfigInvalid` if the file is missing, not JSON, of another format, or lacks a name.
     """
-    paths = Paths(Path(environ.get(ROOT_VARIABLE) or "/"))
+    paths = Paths.of_environ(environ)
     document = parse_document(_read(paths.host_json), str(paths.host_json))
     python = environ.get(PYTHON_VARIABLE)
     return HostConfig(

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from terradask_host.config import ROOT_VARIABLE, Paths
+from terradask_host.config import Paths
 from terradask_host.root_programs import INSTALL, OWNER, run_command, say
 
 #: AWS (recorded): The model of an NVMe instance store on EC2 is "Amazon EC2 NVMe Instance Storage".
@@ -127,8 +127,8 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
 def main() -> int:
     """Return 0 if scratch space is ready on any disk, 1 if local disks could not be used."""
     try:
-        paths = Paths(Path(os.environ.get(ROOT_VARIABLE) or "/"))
-        prepare_scratch(paths, run=partial(run_command, stderr=None), log=say)
+        run = partial(run_command, stderr=None)
+        prepare_scratch(Paths.of_environ(os.environ), run=run, log=say)
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
         say(f"local disks can't be used, scratch space lies on the volume: {error}")
         return 1

@@ -292,8 +292,6 @@ class HostReport(Record):
 #: Fields of a run that are only for its hosts.
 _AS_GIVEN = ("environ", "dask_config", "life", "structure", "scaling")
 
-_LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
-
 
 def closing_document(at: str, reason: str | None = None) -> dict[str, Any]:
     """Return the document ``closing.json``: since when a deployment is to go, and why."""

@@ -1,22 +1,4 @@
-"""Errors of the host program.
-
-```
-HostError
-├── ConfigInvalid          host.json, an environment variable or an object is invalid
-├── MetadataUnavailable    the instance metadata service does not answer, or lacks a tag
-├── RunMissing             no run.json (or secret) of this instance's run appeared in time
-├── DocumentChanged        a document of the run is not the one that it was started with
-├── ScriptFailed           a script of the network failed, ran too long, or isn't the applied one
-├── EnvironmentFailed      the software environment could not be built
-├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
-├── DistributedTooOld      distributed has holes that a later version fixes
-├── SecretUnreadable       a secret that the run names by ARN can't be read
-├── KeysOnDisk             the folder for keys is not in memory
-├── MountFailed            a file system for tasks can't be mounted
-├── DaskFailed             the Dask process could not start, or died too often
-└── CommandRefused         a client's command can't be carried out
-```
-"""
+"""Errors of the host program."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host.agent.aws import Aws, is_aws_error
+from terradask_host.agent.container.layers import remove
 from terradask_host.agent.environment import Environment, check_digest
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import PYTHON_VARIABLE, HostConfig, load_config, parse_document
@@ -130,7 +131,7 @@ def clean(root: Path) -> None:
     """Remove what is of this instance alone. Raises `OSError` if something stays."""
     for pattern in _REMOVED:
         for path in root.glob(pattern):
-            _remove(path)
+            remove(path)
     # systemd makes another identity where this file is empty, see machine-id(5).
     (root / "etc/machine-id").write_text("")
     if shutil.which("cloud-init"):
@@ -138,13 +139,6 @@ def clean(root: Path) -> None:
     for path in _files(root / "var/log"):
         # Open in programs that go on until the end: emptied, not removed.
         os.truncate(path, 0)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterable[Path]:

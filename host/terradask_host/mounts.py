@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from terradask_host.config import ROOT_VARIABLE, Paths, parse_document
+from terradask_host.config import Paths, parse_document
 from terradask_host.errors import ConfigInvalid, MountFailed
 from terradask_host.mount_list import REASON, HostMount, mounts_of
 from terradask_host.root_programs import HOST_UNIT, INSTALL, OWNER, run_command, say
@@ -350,7 +350,7 @@ def main(host_json: Path) -> int:
     """Return 0 if everything is mounted; print why not, and return 1. For the host program, which
     isn't root, the reason is in a file too.
     """
-    paths = Paths(Path(os.environ.get(ROOT_VARIABLE) or "/"))
+    paths = Paths.of_environ(os.environ)
     reason = mount_of(host_json, paths)
     file = paths.root / REASON
     if file.parent.is_dir():

@@ -10,7 +10,9 @@ import enum
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
+
+from terradask_host.document_fields import Record
 
 #: Prefix of the name of the worker beside the scheduler.
 EXTRA_WORKER_PREFIX = "scheduler-"
@@ -39,7 +41,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Rules:
+class Rules(Record):
     """The naming of a cluster's workers, and the times that AWS may take.
 
     Parameters
@@ -59,13 +61,6 @@ class Rules:
     extra_worker: str | None = None
     patience_seconds: float = 60.0
     ask_seconds: float = 1.0
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the host program's document."""
-        return cls(
-            **{name: value for name, value in document.items() if name in cls.__dataclass_fields__}
-        )
 
     def instance_of(self, name: str) -> str | None:
         """Return the instance in a worker's name; None for a name that isn't of this cluster."""

@@ -44,9 +44,9 @@ class RootFolder:
                 if name == _OPAQUE:
                     for hidden in parent.iterdir():
                         if hidden not in own:
-                            _remove(hidden)
+                            remove(hidden)
                 elif name.startswith(_WHITEOUT):
-                    _remove(parent / name.removeprefix(_WHITEOUT))
+                    remove(parent / name.removeprefix(_WHITEOUT))
                 elif self._put(archive, entry, parent / name):
                     own.update((parent / name, *(parent / name).parents))
 
@@ -79,7 +79,7 @@ class RootFolder:
         parent, _, last = name.strip("/").rpartition("/")
         path = self.resolve(parent) / last
         if path.is_symlink() or path.is_dir() == of_file:
-            _remove(path)
+            remove(path)
         if of_file:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -90,13 +90,13 @@ class RootFolder:
         """Create an entry; return whether its kind is supported."""
         if entry.isdir():
             if path.is_symlink() or not path.is_dir():
-                _remove(path)
+                remove(path)
                 path.mkdir()
             path.chmod((entry.mode & 0o777) | 0o700)
             return True
         if not (entry.isreg() or entry.issym() or entry.islnk()):
             return False
-        _remove(path)
+        remove(path)
         if entry.issym():
             path.symlink_to(entry.linkname)
         elif entry.islnk():
@@ -119,7 +119,8 @@ def _parts(path: str) -> list[str]:
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with all in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
