@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host.agent.boot_log import MOST_BYTES, BootLog, mark_line
-from terradask_host.agent.logs import HostLog
+from terradask_host.agent.logs import MOST_BOOT_BYTES, BootLog, HostLog, mark_line
 from terradask_host.config import Paths
 
 from ..waiting import eventually
@@ -71,13 +70,13 @@ def test_a_program_that_is_started_again_ships_what_is_new(paths: Paths) -> None
 
 
 def test_an_endless_output_ends(paths: Paths) -> None:
-    paths.boot_output.write_text("x" * 99 + "\n" + "y" * MOST_BYTES + "\nend\n")
+    paths.boot_output.write_text("x" * 99 + "\n" + "y" * MOST_BOOT_BYTES + "\nend\n")
     log = HostLog(io.StringIO())
     boot = BootLog(paths, log, pause_seconds=0.01)
     boot._thread.join(5.0)
     assert not boot._thread.is_alive()
     assert shipped(log) == ["cloud-init: " + "x" * 99]
-    paths.boot_output_shipped.write_text(str(MOST_BYTES + 1))
+    paths.boot_output_shipped.write_text(str(MOST_BOOT_BYTES + 1))
     BootLog(paths, log, pause_seconds=0.01).close()
     assert shipped(log) == []
 

@@ -20,8 +20,7 @@ from terradask_host.agent.agent import Agent
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.event_queue import EventQueue, Failed
 from terradask_host.agent.host import next_event
-from terradask_host.agent.referenced_secrets import ReferencedSecrets
-from terradask_host.agent.secret_socket import SecretSocket
+from terradask_host.agent.referenced_secrets import ReferencedSecrets, SecretSocket
 from terradask_host.commands import SendSecrets
 from terradask_host.errors import SecretUnreadable
 from terradask_host.preload import credentials_endpoint

@@ -19,7 +19,6 @@ from types import FrameType
 
 from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
-from terradask_host.agent.boot_log import BootLog
 from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
 from terradask_host.agent.container.pull import pull_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
@@ -28,14 +27,13 @@ from terradask_host.agent.event_queue import EventQueue, Failed, Stop, StopReque
 from terradask_host.agent.groups import ClusterGroups, LaunchHook
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import check_in_memory, write_keys
-from terradask_host.agent.logs import HostLog, LogShipper
+from terradask_host.agent.logs import BootLog, HostLog, LogShipper
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
-from terradask_host.agent.referenced_secrets import ReferencedSecrets, RegistryLogin
+from terradask_host.agent.referenced_secrets import ReferencedSecrets, RegistryLogin, SecretSocket
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
-from terradask_host.agent.secret_socket import SecretSocket
 from terradask_host.agent.shared_environment import SharedEnvironment, Sharing
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost

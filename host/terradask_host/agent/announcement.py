@@ -47,20 +47,17 @@ class Announcement:
     @property
     def exchanges(self) -> Mapping[str, Exchange]:
         """The exchanges that an earlier host or process of this run began."""
-        previous = self._of_this_run
-        return {} if previous is None else previous.exchanges or {}
+        return (self._of_this_run and self._of_this_run.exchanges) or {}
 
     @property
     def numbers(self) -> Mapping[str, int]:
         """The numbers of hosts that clients had set and groups hadn't reached."""
-        previous = self._of_this_run
-        return {} if previous is None else previous.numbers
+        return self._of_this_run.numbers if self._of_this_run else {}
 
     @property
     def ended(self) -> Ended | None:
         """The end that an earlier host of this run reached and reported."""
-        previous = self._of_this_run
-        return None if previous is None else previous.ended
+        return policy.end_of(self._previous, self._host.run_id)
 
     @property
     def _of_this_run(self) -> SchedulerAddress | None:
@@ -129,22 +126,19 @@ class Announcement:
 
         A document that a stop has deleted isn't written again.
         """
-        try:
-            self._rewrite(ended=Ended(now_text(), reason))
-        except Exception as error:  # noqa: BLE001 - the groups still need their zero
-            self._host.log.info(
-                f"the end of the cluster can't be written to {NAME}: "
-                f"{type(error).__name__}: {error}"
-            )
+        self._try_to_rewrite("the end of the cluster", ended=Ended(now_text(), reason))
 
     def note_ending(self, at: str | None, reason: str | None) -> None:
         """Report the near end of an idle cluster, or that it goes on."""
+        ending = None if at is None else Ended(at, reason or "")
+        self._try_to_rewrite("a near end", ending=ending)
+
+    def _try_to_rewrite(self, what: str, **changed: Any) -> None:
         try:
-            self._rewrite(ending=None if at is None else Ended(at, reason or ""))
-        except Exception as error:  # noqa: BLE001 - only a status shows it
-            self._host.log.info(
-                f"a near end can't be written to {NAME}: {type(error).__name__}: {error}"
-            )
+            self._rewrite(**changed)
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            why = f"{type(error).__name__}: {error}"
+            self._host.log.info(f"{what} can't be written to {NAME}: {why}")
 
     def _read_previous(self) -> SchedulerAddress | None:
         objects = self._host.objects

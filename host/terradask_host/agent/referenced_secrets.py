@@ -6,18 +6,21 @@ Permissions needed: ``secretsmanager:GetSecretValue`` or ``ssm:GetParameter`` on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 from terradask_host.agent.aws import Aws, error_code, is_aws_error
 from terradask_host.agent.retry import backoff
 from terradask_host.documents import Run
 from terradask_host.errors import SecretUnreadable
+from terradask_host.preload.referenced_secrets import address_of
 from terradask_host.timing import Timing
 from terradask_host.trouble import Trouble
 
@@ -36,38 +39,26 @@ _READ = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParam
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The ARN of a secret or a parameter, and the key of its JSON, if only that one is wanted."""
+class Reference(NamedTuple):
+    """The ARN of a secret or a parameter, with its parts, and the key of its JSON, if only that one
+    is wanted.
+    """
 
     arn: str
+    #: ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    partition: str
+    #: ``secretsmanager`` or ``ssm``.
+    service: str
+    #: Needn't be the host's.
+    region: str
+    account: str
     key: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a reference as settings have checked it."""
         parts = text.split(":", 7)
-        return cls(":".join(parts[:7]), *parts[7:])
-
-    @property
-    def partition(self) -> str:
-        """``aws``, ``aws-cn`` or ``aws-us-gov``."""
-        return self.arn.split(":")[1]
-
-    @property
-    def service(self) -> str:
-        """``secretsmanager`` or ``ssm``."""
-        return self.arn.split(":")[2]
-
-    @property
-    def region(self) -> str:
-        """Its region, which needn't be the host's."""
-        return self.arn.split(":")[3]
-
-    @property
-    def account(self) -> str:
-        """Its account."""
-        return self.arn.split(":")[4]
+        return cls(":".join(parts[:7]), *parts[1:5], *parts[7:])
 
 
 class ReferencedSecrets:
@@ -170,10 +161,8 @@ class ReferencedSecrets:
     def _ask(self, name: str, reference: Reference) -> str:
         client = self._aws.client(reference.service, reference.region)
         if reference.service == "ssm":
-            found: str = client.get_parameter(Name=reference.arn, WithDecryption=True)["Parameter"][
-                "Value"
-            ]
-            return found
+            found = client.get_parameter(Name=reference.arn, WithDecryption=True)
+            return str(found["Parameter"]["Value"])
         text: str | None = client.get_secret_value(SecretId=reference.arn).get("SecretString")
         if text is None:
             raise _unreadable(
@@ -322,3 +311,59 @@ def _encodes(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# ---- the socket for the host's processes ---------------------------------------------------------
+
+
+#: What a process asks: before it runs anything, when it gets nothing else to run without them; and
+#: again, for a command that it starts.
+AT_START = b"start\n"
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log nothing about closed connections."""
+
+
+class SecretSocket:
+    """Gives a run's secrets to the host's own processes: answers each connection with the current
+    values, on threads. Only its user can open it. `fail` is called when a process would start
+    without them.
+
+    So they are in no file, no command line, and no environment that a process starts with: `/proc`
+    shows that one.
+    """
+
+    def __init__(
+        self, path: Path, secrets: ReferencedSecrets, fail: Callable[[SecretUnreadable], None]
+    ) -> None:
+        self._path = path
+        path.unlink(missing_ok=True)
+
+        class Handler(socketserver.StreamRequestHandler):
+            timeout = 10.0
+
+            def handle(self) -> None:
+                asked = self.rfile.readline(64)
+                try:
+                    answer: dict[str, object] = {"environ": dict(secrets.read())}
+                except SecretUnreadable as error:
+                    if asked == AT_START:
+                        fail(error)
+                    answer = {"problem": str(error)}
+                with contextlib.suppress(OSError):
+                    self.wfile.write(json.dumps(answer).encode())
+
+        with address_of(str(path)) as address:
+            self._server = _Server(address, Handler)
+        path.chmod(0o600)
+        threading.Thread(target=self._server.serve_forever, name="secrets", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._path.unlink(missing_ok=True)

@@ -70,11 +70,16 @@ def run_step(
     `StopRequested` on a stop request.
     """
     name = name or f"uv {step[1]}"
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        lines.append(line := shown(line))
+        log(line)
+
     for attempt in range(1, TRIES + 1):
-        lines: list[str] = []
-        code = _run(
-            step, lines, environ=environ, deadline=deadline, events=events, log=log, shown=shown
-        )
+        lines.clear()
+        log(f"$ {' '.join(step)}")
+        code = _run(step, environ, deadline, events, take)
         if code == 0:
             return
         late = time.monotonic() >= deadline
@@ -83,17 +88,12 @@ def run_step(
             events.pause(2.0)
             continue
         how = "took too long" if late else f"failed with exit code {code}"
-        hashed = (
-            " Archives must be those whose hashes software_lock has."
-            if REQUIRE_HASHES in step
-            else ""
-        )
+        hashed = " Archives must be those whose hashes software_lock has."
         raise EnvironmentFailed(
             f"Building the environment {how}: {name}:\n{_tail(lines)}",
             advice="Check the versions that software= names, that each has a wheel for this "
-            "processor "
-            f"({platform.machine()}), that the instance has this Python, and that it reaches the "
-            f"package index or the channels.{hashed}",
+            f"processor ({platform.machine()}), that the instance has this Python, and that it "
+            f"reaches the package index or the channels.{hashed if REQUIRE_HASHES in step else ''}",
         )
 
 
@@ -114,15 +114,11 @@ def _tail(lines: Sequence[str]) -> str:
 
 def _run(
     step: Sequence[str],
-    lines: list[str],
-    *,
     environ: Mapping[str, str],
     deadline: float,
     events: EventQueue,
-    log: Callable[[str], None],
-    shown: Callable[[str], str],
+    take: Callable[[str], None],
 ) -> int:
-    log(f"$ {' '.join(step)}")
     process = subprocess.Popen(
         list(step),
         env=dict(environ),
@@ -135,9 +131,7 @@ def _run(
         assert process.stdout is not None
         with process.stdout as output:
             for raw in output:
-                line = shown(raw.decode(errors="replace").rstrip())
-                lines.append(line)
-                log(line)
+                take(raw.decode(errors="replace").rstrip())
 
     reader = threading.Thread(target=read, name="installer-output", daemon=True)
     reader.start()

@@ -115,13 +115,8 @@ class WorkerHost:
                     1, f"the worker did not run within {self._timing.dask_start_seconds:.0f} s"
                 )
             if imported is None and self._too_slow(spawned):
-                return Exit(
-                    1,
-                    (
-                        "the Dask process did not import distributed within "
-                        f"{self._timing.dask_start_seconds:.0f} s"
-                    ),
-                )
+                seconds = f"{self._timing.dask_start_seconds:.0f} s"
+                return Exit(1, f"the Dask process did not import distributed within {seconds}")
 
     def _follow_recommendation(self, event: Event | None, child: DaskChild) -> None:
         """Drain the workers when AWS recommends to replace this instance; leave when drained."""
@@ -161,12 +156,8 @@ class WorkerHost:
             timing=self._timing,
         )
         if decision is Seek.LEAVE:
-            if (
-                document is not None
-                and document.ended is not None
-                and document.run_id == self._host.run_id
-            ):
-                raise _SchedulerSilent(f"the cluster has ended: {document.ended.reason}")
+            if (ended := policy.end_of(document, self._host.run_id)) is not None:
+                raise _SchedulerSilent(f"the cluster has ended: {ended.reason}")
             raise _SchedulerSilent(f"no scheduler for {now - self._silent_since:.0f} s")
         return document if decision is Seek.JOIN else None
 
@@ -185,6 +176,9 @@ class WorkerHost:
         if now < self._next_probe:
             return False
         self._next_probe = now + self._timing.scheduler_probe_seconds
+        return self._answers(scheduler)
+
+    def _answers(self, scheduler: SchedulerAddress) -> bool:
         return scheduler_answers(
             scheduler.private_address,
             self._host.keys,
@@ -211,11 +205,7 @@ class WorkerHost:
     def _follow(self, end: Exit) -> Next:
         """Decide on the next step after the process's end, and prepare it."""
         scheduler = self._scheduler
-        alive = scheduler is None or scheduler_answers(
-            scheduler.private_address,
-            self._host.keys,
-            timeout_seconds=self._timing.probe_timeout_seconds,
-        )
+        alive = scheduler is None or self._answers(scheduler)
         follows = policy.after_worker_exit(
             end, crashes=self._crashes.count, scheduler_answers=alive, timing=self._timing
         )
@@ -262,7 +252,7 @@ class WorkerHost:
 
 
 def scheduler_answers(address: str, keys: KeyFiles, *, timeout_seconds: float) -> bool:
-    """Return whether a server with a certificate of the cluster's authority scheduler_answers at
+    """Return whether a server with a certificate of the cluster's authority answers at
     ``tls://host:port``.
 
     A bare TCP connection would also reach another cluster's scheduler at a reused address.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_host.documents import SchedulerAddress
+from terradask_host.documents import Ended, SchedulerAddress
 from terradask_host.timing import Timing
 
 MIB = 2**20
@@ -133,7 +133,7 @@ def seek(
     A ``scheduler.json`` of another run is ignored. `lost_boot` is the boot that it had joined, if
     any; it may answer again.
     """
-    if has_ended(scheduler, run_id):
+    if end_of(scheduler, run_id) is not None:
         return Seek.LEAVE
     if (
         scheduler is not None
@@ -149,9 +149,9 @@ def seek(
     return Seek.LEAVE if silent_seconds >= limit else Seek.WAIT
 
 
-def has_ended(scheduler: SchedulerAddress | None, run_id: str) -> bool:
-    """Return whether ``scheduler.json`` reports that this run has ended by itself."""
-    return scheduler is not None and scheduler.run_id == run_id and scheduler.ended is not None
+def end_of(scheduler: SchedulerAddress | None, run_id: str) -> Ended | None:
+    """Return the end of this run by itself, if ``scheduler.json`` reports one."""
+    return scheduler.ended if scheduler is not None and scheduler.run_id == run_id else None
 
 
 def seek_pause_seconds(waited_seconds: float) -> float:
