@@ -18,7 +18,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -61,6 +61,7 @@ class Try:
             self.found["problem"] = problem.facts
         except Exception as error:  # noqa: BLE001 - any error is what was found
             self.found["problem"] = {"kind": "failed", "text": f"{type(error).__name__}: {error}"}
+        self.found["done"] = True
 
     def finish(self) -> dict[str, Any]:
         """Return what was found; a step that still runs has timed out."""
@@ -109,7 +110,10 @@ class Try:
     # ---- calls of AWS ----------------------------------------------------------------------------
 
     def aws(self, service: str, region: str | None) -> Callable[..., Any]:
-        """Connect to a service's endpoint, or to the proxy before it; return what calls it."""
+        """Connect to a service's endpoint, or to the proxy before it; return what calls it.
+
+        A call is recorded by its right, which most often has the operation's name.
+        """
         client = self._clients.create(service, region, self._seconds)
         endpoint = urlsplit(client.meta.endpoint_url)
         proxy = _proxy_for(endpoint.hostname or "", endpoint.scheme)
@@ -119,10 +123,11 @@ class Try:
             self.found["proxy"] = proxy.hostname
         self.connect(str(to.hostname), to.port or (443 if to.scheme == "https" else 80))
 
-        def call(action: str, operation: str, **arguments: Any) -> Any:
-            self._doing = {"doing": "call", "call": action}
+        def call(operation: str, right: str | None = None, **arguments: Any) -> Any:
+            name = right or f"{service}:{client.meta.method_to_api_mapping[operation]}"
+            self._doing = {"doing": "call", "call": name}
             since = time.monotonic()
-            one: dict[str, Any] = {"call": action}
+            one: dict[str, Any] = {"call": name}
             answer = None
             try:
                 answer = getattr(client, operation)(**arguments)
@@ -138,24 +143,22 @@ class Try:
         """Read a byte of an object, or of the first one with a prefix, after listing it."""
         call = self.aws("s3", None)
         if is_prefix:
-            listed = call("s3:ListBucket", "list_objects_v2", Bucket=bucket, Prefix=key, MaxKeys=1)
+            listed = call("list_objects_v2", "s3:ListBucket", Bucket=bucket, Prefix=key, MaxKeys=1)
             objects = (listed or {}).get("Contents") or []
             if not objects:
                 return
             key = objects[0]["Key"]
-        got = call("s3:GetObject", "get_object", Bucket=bucket, Key=key, Range="bytes=0-0")
+        got = call("get_object", Bucket=bucket, Key=key, Range="bytes=0-0")
         if got is not None:
             got["Body"].close()
 
     def secret(self, region: str, arn: str) -> None:
         """Read a secret."""
-        call = self.aws("secretsmanager", region)
-        call("secretsmanager:GetSecretValue", "get_secret_value", SecretId=arn)
+        self.aws("secretsmanager", region)("get_secret_value", SecretId=arn)
 
     def parameter(self, region: str, name: str) -> None:
         """Read a parameter, decrypted."""
-        call = self.aws("ssm", region)
-        call("ssm:GetParameter", "get_parameter", Name=name, WithDecryption=True)
+        self.aws("ssm", region)("get_parameter", Name=name, WithDecryption=True)
 
     def table(self, region: str, name: str) -> None:
         """Ask for an item by another key than the table's, which DynamoDB calls invalid to those
@@ -163,54 +166,37 @@ class Try:
         """
         call = self.aws("dynamodb", region)
         key = {_SESSION: {"S": _SESSION}}
-        call("dynamodb:GetItem", "get_item", TableName=name, Key=key)
-        call("dynamodb:Scan", "scan", TableName=name, Limit=1)
+        call("get_item", TableName=name, Key=key)
+        call("scan", TableName=name, Limit=1)
 
     def queue(self, region: str, account: str, name: str) -> None:
         """Read a queue's attributes."""
         call = self.aws("sqs", region)
         url = f"{self._clients.create('sqs', region, self._seconds).meta.endpoint_url}/{account}/"
-        call(
-            "sqs:GetQueueAttributes",
-            "get_queue_attributes",
-            QueueUrl=url + name,
-            AttributeNames=["QueueArn"],
-        )
+        call("get_queue_attributes", QueueUrl=url + name, AttributeNames=["QueueArn"])
 
     def topic(self, region: str, arn: str) -> None:
         """Read a topic's attributes."""
-        self.aws("sns", region)("sns:GetTopicAttributes", "get_topic_attributes", TopicArn=arn)
+        self.aws("sns", region)("get_topic_attributes", TopicArn=arn)
 
     def key(self, region: str, arn: str) -> None:
         """Look a key up, and check whether it would make a data key."""
         call = self.aws("kms", region)
-        call("kms:DescribeKey", "describe_key", KeyId=arn)
-        call(
-            "kms:GenerateDataKey",
-            "generate_data_key",
-            KeyId=arn,
-            KeySpec="AES_256",
-            DryRun=True,
-        )
+        call("describe_key", KeyId=arn)
+        call("generate_data_key", KeyId=arn, KeySpec="AES_256", DryRun=True)
 
     def catalog(self, region: str, account: str, database: str, table: str | None) -> None:
         """Read the description of a database, or of a table."""
         call = self.aws("glue", region)
         if table is None:
-            call("glue:GetDatabase", "get_database", CatalogId=account, Name=database)
+            call("get_database", CatalogId=account, Name=database)
         else:
-            call("glue:GetTable", "get_table", CatalogId=account, DatabaseName=database, Name=table)
+            call("get_table", CatalogId=account, DatabaseName=database, Name=table)
 
     def role(self, arn: str) -> None:
         """Assume a role for the shortest time, and drop its credentials."""
         call = self.aws("sts", None)
-        call(
-            "sts:AssumeRole",
-            "assume_role",
-            RoleArn=arn,
-            RoleSessionName=_SESSION,
-            DurationSeconds=900,
-        )
+        call("assume_role", RoleArn=arn, RoleSessionName=_SESSION, DurationSeconds=900)
 
 
 _KINDS: Mapping[str, Callable[..., None]] = {
@@ -352,14 +338,13 @@ def _security_groups() -> list[str]:
     return []
 
 
-def _side_by_side(works: list[Callable[[], Any]], seconds: float) -> Iterator[None]:
+def _side_by_side(works: list[Callable[[], Any]], seconds: float) -> None:
     threads = [threading.Thread(target=work, daemon=True) for work in works]
     for thread in threads:
         thread.start()
     until = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-        yield
 
 
 def probe(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -372,16 +357,7 @@ def probe(order: Mapping[str, Any]) -> dict[str, Any]:
         asks["security_groups"] = _security_groups()
         asks["caller"] = _caller(clients, seconds)
 
-    def finished(one: Try) -> Callable[[], None]:
-        def run() -> None:
-            one.run()
-            one.found["done"] = True
-
-        return run
-
-    works = [ask, *map(finished, tries)]
-    for _ in _side_by_side(works, _MOST_STEPS * seconds):
-        pass
+    _side_by_side([ask, *(one.run for one in tries)], _MOST_STEPS * seconds)
     return {**asks, "results": [one.finish() for one in tries]}
 
 
