@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -136,13 +135,10 @@ def clean(root: Path) -> None:
     (root / "etc/machine-id").write_text("")
     if shutil.which("cloud-init"):
         subprocess.run(["cloud-init", "clean"], check=True, stdout=subprocess.DEVNULL)
-    for path in _files(root / "var/log"):
+    for path in (root / "var/log").rglob("*"):
         # Open in programs that go on until the end: emptied, not removed.
-        os.truncate(path, 0)
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        if path.is_file() and not path.is_symlink():
+            os.truncate(path, 0)
 
 
 def _print(line: str) -> None:

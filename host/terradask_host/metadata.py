@@ -186,3 +186,11 @@ class InstanceMetadata:
             ) from error
         finally:
             connection.close()
+
+
+def interface_facts(metadata: InstanceMetadata, name: str) -> list[str]:
+    """Return a fact of each of the instance's network interfaces that has it."""
+    folder = "meta-data/network/interfaces/macs/"
+    macs = (metadata.get(folder) or "").split()
+    found = (metadata.get(f"{folder}{mac.rstrip('/')}/{name}") for mac in macs)
+    return [each for each in found if each]

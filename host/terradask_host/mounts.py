@@ -167,17 +167,8 @@ ExecStart=-{sys.executable} -m terradask_host.mounts {host_json}
 class Mounter:
     """Mounts file systems on one machine, as root.
 
-    Parameters
-    ----------
-    run
-        Runs a command within a number of seconds, and returns its output; raises `OSError` and
-        `subprocess.SubprocessError`.
-    find_program
-        Returns a program's path, or None.
-    owner
-        The user and group ids of the user of tasks.
-    pause
-        Waits for a number of seconds.
+    `owner` has the user and group ids of the user of tasks. `run` runs a command within a number of
+    seconds, and returns its output; it raises `OSError` and `subprocess.SubprocessError`.
     """
 
     def __init__(

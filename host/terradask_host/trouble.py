@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 
 class Trouble:
-    """Logs a failure, unless it is the same as the last one."""
+    """Logs a failure, by default to standard error, unless it is the same as the last one."""
 
-    def __init__(self, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, log: Callable[[str], None] = lambda line: print(line, file=sys.stderr)
+    ) -> None:
         self._log = log
         self._last: str | None = None
 

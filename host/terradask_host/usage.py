@@ -4,6 +4,7 @@ program, kept beside the run's reports, and read by clients. Pure.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -24,7 +25,7 @@ USAGE_SUFFIX = ".usage.json.gz"
 
 @dataclass(frozen=True)
 class WorkersUse:
-    """The use of some workers.
+    """The use of some workers; `GroupUsage` has the meaning of each.
 
     Thread-seconds are threads times seconds. Waiting time is time in which tasks waited for a
     worker with a free thread: in the scheduler's queue, or at one of these workers.
@@ -34,15 +35,12 @@ class WorkersUse:
     workers: float = 0.0
     threads: float = 0.0
     thread_seconds: float = 0.0
-    #: Of these, those that the processors worked.
     busy_thread_seconds: float = 0.0
     waiting_seconds: float = 0.0
     waiting_thread_seconds: float = 0.0
     waiting_busy_thread_seconds: float = 0.0
-    #: With a worker that takes no tasks because its memory is full.
     paused_seconds: float = 0.0
     memory_limit_bytes: float = 0.0
-    #: Largest share of the limit that a worker's process used, and its sum times seconds.
     memory_share_max: float = 0.0
     memory_share_seconds: float = 0.0
     has_gpus: bool = False
@@ -135,11 +133,8 @@ class GroupUsage(WorkersUse, Record):
         each = list(hosts)
         if not each:
             return cls()
-        total = each[0]
-        for other in each[1:]:
-            total = total.plus(other)
         unused = [one for one in each if not one.was_used]
-        facts = asdict(total)
+        facts = asdict(functools.reduce(HostUsage.plus, each))
         del facts["host"], facts["was_used"]
         return cls(
             hosts=len(each),
@@ -160,13 +155,8 @@ class GroupUsage(WorkersUse, Record):
         return self.memory_share_seconds / self.seconds if self.seconds else 0.0
 
     @property
-    def cpu_share(self) -> float:
-        """Share of all threads' time that processors worked."""
-        return self.busy_thread_seconds / self.thread_seconds if self.thread_seconds else 0.0
-
-    @property
     def waiting_cpu_share(self) -> float:
-        """The same while tasks waited for a free thread."""
+        """Share of threads' time that processors worked while tasks waited for a free thread."""
         total = self.waiting_thread_seconds
         return self.waiting_busy_thread_seconds / total if total else 0.0
 
@@ -216,12 +206,9 @@ class RunUsage(Record):
 
     def plus(self, other: RunUsage) -> Self:
         """Return the sum with another process of the same run."""
-        groups = {
-            name: self.groups.get(name, GroupUsage()).plus(other.groups[name])
-            if name in self.groups and name in other.groups
-            else {**self.groups, **other.groups}[name]
-            for name in sorted({*self.groups, *other.groups})
-        }
+        both = self.groups.keys() & other.groups.keys()
+        sums = {name: self.groups[name].plus(other.groups[name]) for name in both}
+        groups = dict(sorted({**self.groups, **other.groups, **sums}.items()))
         return type(self)(
             max(self.at, other.at),
             self.seconds + other.seconds,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host.agent.environment_links import LINKS, make_links, write_links
+from terradask_host.agent.environment_archive import LINKS, make_links, write_links
 from terradask_host.errors import EnvironmentFailed
 
 

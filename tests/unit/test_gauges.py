@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from terradask._dask.live import use_of
 from terradask_host.agent.host import Host
-from terradask_host.agent.metrics import MetricsLog
+from terradask_host.agent.kept_reports import MetricsLog
 from terradask_host.gauges import GAUGES, embedded_metrics, known_values, number, prometheus_text
 from terradask_host.log_streams import metrics_stream, parse_stream
 from terradask_host.preload.gauges import (
@@ -343,8 +343,7 @@ def test_metrics_that_cloudwatch_refuses_are_said_once_and_lost() -> None:
 
     def take() -> None:
         log.take({"values": ALL})
-        assert log._writing is not None
-        log._writing.join(HANG_SECONDS)
+        log._writing.wait(HANG_SECONDS)
 
     logs.refuses = RuntimeError("throttled")
     take()

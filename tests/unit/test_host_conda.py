@@ -17,7 +17,7 @@ import pytest
 from terradask._software.conda.lock import installer_wheel
 from terradask._software.local_wheels import LocalWheel
 from terradask_host.agent import uv
-from terradask_host.agent.conda_activation import activated_environ
+from terradask_host.agent.dask_process import activated_environ
 from terradask_host.agent.environment import Environment, check_lock
 from terradask_host.agent.environment_archive import pack, unpack
 from terradask_host.agent.event_queue import EventQueue

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from terradask._clusters.lifetime import lifetime_policy
-from terradask_host.agent.watchdog_schedule import WatchdogSchedule, fires_at
+from terradask_host.agent.scheduler import WatchdogSchedule, fires_at
 from terradask_host.documents import LifetimePolicy
 from terradask_host.rules.lifetime import (
     BLOCKED_SECONDS,

@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, Scheduler, Worker
 
 from terradask_host.agent.join_watchdog import JoinWatchdog
-from terradask_host.agent.kept_usage import KeptUsage
+from terradask_host.agent.kept_reports import KeptUsage
 from terradask_host.preload.usage import UsageWatch
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.usage import HostUsage, RunUsage

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from terradask_host.agent.host import Host
-from terradask_host.agent.objects import wait_for
+from terradask_host.agent.objects import overwrite, wait_for
 from terradask_host.documents import UNREADABLE, Ended, SchedulerAddress, now_text
 from terradask_host.errors import ConfigInvalid
 from terradask_host.rules import policy
@@ -102,11 +102,9 @@ class Announcement:
             if self._etag is None or self._previous is None:
                 return
             address = replace(self._previous, **changed)
-            document, objects = address.to_document(), self._host.objects
-            written = objects.write_document(NAME, document, over=self._etag)
-            if written is None and (present := self._own_etag()) is not None:
-                # S3's answer was lost: our own object has another ETag. This one may be, too.
-                written = objects.write_document(NAME, document, over=present) or present
+            written = overwrite(
+                self._host.objects, NAME, address.to_document(), self._etag, self._own_etag
+            )
             # If the owner is unknown or the object was deleted, the condition stays: the next
             # write overwrites only our own object.
             self._etag, self._previous = written or self._etag, address

@@ -93,6 +93,11 @@ def passes(error: Exception) -> bool:
     return isinstance(error, BotoCoreError | OSError)
 
 
+def describe_error(error: Exception) -> str:
+    """Return the code and the text of an error of AWS's."""
+    return f"{error_code(error)}: {error}"
+
+
 def error_code(error: Exception) -> str:
     """Return AWS's error code, or the exception's class if AWS was not reached."""
     response = getattr(error, "response", None)

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from terradask_host import conda_install
-from terradask_host.agent.environment_links import make_links, write_links
+from terradask_host.agent.environment_archive import make_links, write_links
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.uv import REQUIRE_HASHES, find_uv, run_step, uv_environ
 from terradask_host.channel_credentials import secret_of

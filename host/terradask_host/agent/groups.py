@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from terradask_host.agent.aws import Aws, error_code, is_aws_error, passes
+from terradask_host.agent.aws import Aws, describe_error, error_code, is_aws_error, passes
 from terradask_host.end_once import NOT_NOW, end_while_there
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
@@ -97,15 +97,12 @@ class ClusterGroups:
             )
         except Exception as error:  # noqa: BLE001 - the host leaves even if AWS refuses
             how = "to be replaced" if replaced else "with decrement"
-            self._log(f"leaving {how} was refused: {error_code(error)}: {error}")
+            self._log(f"leaving {how} was refused: {describe_error(error)}")
             return False
         return True
 
     def of_workers(self) -> list[Group]:
-        """Read the groups of workers in one call.
-
-        Permission: ``autoscaling:DescribeAutoScalingGroups``, only of a scheduler's host.
-        """
+        """Read the groups of workers in one call."""
         described = self._describe(self._workers)
         return [Group.of(self._workers[each["AutoScalingGroupName"]], each) for each in described]
 
@@ -131,10 +128,7 @@ class ClusterGroups:
         }
 
     def describe_workspace(self, workspace: str) -> list[dict[str, Any]]:
-        """Return AWS's description of all groups of the workspace, with a call for each hundred.
-
-        Permission: ``autoscaling:DescribeAutoScalingGroups``, only of a scheduler's host.
-        """
+        """Return AWS's description of all groups of the workspace, with a call for each hundred."""
         pages = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
         ours = [{"Name": f"tag:{WORKSPACE_TAG}", "Values": [workspace]}]
         return [
@@ -145,10 +139,7 @@ class ClusterGroups:
         ]
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
-        """Return the time and cause of a group's recent failed launches, in one call.
-
-        Permission: ``autoscaling:DescribeScalingActivities``, only of a scheduler's host.
-        """
+        """Return the time and cause of a group's recent failed launches, in one call."""
         response = self._aws.client("autoscaling").describe_scaling_activities(
             AutoScalingGroupName=self._autoscaling_group(group), MaxRecords=_ACTIVITIES
         )
@@ -185,21 +176,18 @@ class ClusterGroups:
 
     def set_desired(self, group: str, n: int) -> None:
         """Request `n` instances in a group of workers, by the cluster's own name of it."""
+        self._set_desired(self._autoscaling_group(group), n)
+
+    def _set_desired(self, name: str, n: int) -> None:
         self._aws.client("autoscaling").set_desired_capacity(
-            AutoScalingGroupName=self._autoscaling_group(group),
-            DesiredCapacity=n,
-            HonorCooldown=False,
+            AutoScalingGroupName=name, DesiredCapacity=n, HonorCooldown=False
         )
 
     def zero(self) -> bool:
         """Set the desired capacity of each group to 0, workers first; return whether all did."""
-
-        def zero(name: str) -> None:
-            self._aws.client("autoscaling").set_desired_capacity(
-                AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
-            )
-
-        return self._apply_to_all(zero, " did not take desired capacity 0")
+        return self._apply_to_all(
+            lambda name: self._set_desired(name, 0), " did not take desired capacity 0"
+        )
 
     def move_watchdog(self, at: datetime.datetime) -> bool:
         """Move each group's scheduled action "minimum 0, desired 0"; return whether all took it."""
@@ -222,7 +210,7 @@ class ClusterGroups:
             try:
                 act(name)
             except Exception as error:  # noqa: BLE001 - the other groups are still to be done
-                self._log(f"{name}{trouble}: {error_code(error)}: {error}")
+                self._log(f"{name}{trouble}: {describe_error(error)}")
                 done = False
         return done
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 
-from terradask_host.agent.aws import error_code
+from terradask_host.agent.aws import describe_error
 from terradask_host.agent.host import Host
 from terradask_host.rules import join_watchdog
 from terradask_host.rules.autoscaling_groups import Group
@@ -92,7 +92,7 @@ class JoinWatchdog:
         return None if name is None else self._host.cluster.groups[name].worker_group
 
     def _note(self, error: Exception) -> None:
-        self._trouble.note(f"can't check the hosts of workers: {error_code(error)}: {error}")
+        self._trouble.note(f"can't check the hosts of workers: {describe_error(error)}")
 
     def _act(self, action: Action) -> None:
         groups, note = self._host.groups, self._host.reporter.note

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from terradask_host.agent.aws import error_code
+from terradask_host.agent.aws import describe_error
 from terradask_host.trouble import Trouble
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class KeptByGroup(dict[str, T]):
         try:
             self._keep(self)
         except Exception as error:  # noqa: BLE001 - scaling works without the copy
-            self._trouble.note(f"{self._what} can't be stored: {error_code(error)}: {error}")
+            self._trouble.note(f"{self._what} can't be stored: {describe_error(error)}")
         else:
             self._stored = dict(self)
             self._trouble.is_over()

@@ -1,19 +1,29 @@
-"""Stores results of the scheduler's process in the bucket: records and output of jobs, and
-performance reports.
+"""Stores what the scheduler's process reports: records and output of jobs, performance reports, and
+what workers use in the bucket; gauges in CloudWatch Logs, which extracts metrics from them.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
+import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from terradask_host.agent.aws import describe_error
 from terradask_host.agent.child import DaskChild
+from terradask_host.agent.host import Host
+from terradask_host.agent.logs import StreamWriter
 from terradask_host.agent.objects import ClusterObjects
-from terradask_host.documents import MOST_REPORT_BYTES
+from terradask_host.documents import MOST_REPORT_BYTES, now_text
+from terradask_host.gauges import embedded_metrics, known_values, number
 from terradask_host.jobs import MOST_KEPT_BYTES, is_kept_name, record_name
+from terradask_host.log_streams import metrics_stream
+from terradask_host.trouble import Trouble
+from terradask_host.usage import MOST_USAGE_BYTES, GroupUsage, HostUsage, RunUsage, usage_name
 
 #: Pause between tries of a write: S3 may be out of reach for minutes.
 _PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0)
@@ -120,6 +130,29 @@ class KeptJobs:
         self._is_in_trouble = True
 
 
+class OneWrite:
+    """Writes one thing at a time on a daemon thread: a silent AWS must not keep the host alive."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether the last write hasn't ended."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Write."""
+        self._thread = threading.Thread(target=write, args=arguments, name=self._name, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, at most `seconds`."""
+        if self._thread is not None:
+            self._thread.join(max(seconds, 0.0))
+
+
 class KeptReports:
     """Writes performance reports on a thread; failures are logged.
 
@@ -130,7 +163,7 @@ class KeptReports:
         self._objects = objects
         self._run_id = run_id
         self._log = log
-        self._writing: threading.Thread | None = None
+        self._writing = OneWrite("report")
         self.boot = 0
 
     def keep(self, child: DaskChild, facts: Mapping[str, Any]) -> None:
@@ -139,7 +172,7 @@ class KeptReports:
         def answer(why: str | None) -> None:
             child.send({"do": "answer", "number": facts.get("number"), "why": why})
 
-        if self._writing is not None and self._writing.is_alive():
+        if self._writing.is_going_on:
             return answer("another report is being kept")
         try:
             content = base64.b64decode(facts["content"], validate=True)
@@ -147,17 +180,11 @@ class KeptReports:
             return answer("it can't be read")
         if len(content) > MOST_REPORT_BYTES:
             return answer(f"its {len(content)} bytes are more than {MOST_REPORT_BYTES}")
-        # A daemon thread: a silent S3 must not keep the host alive.
-        self._writing = threading.Thread(
-            target=self._write, args=(content, answer), name="report", daemon=True
-        )
-        self._writing.start()
-        return None
+        return self._writing.start(self._write, content, answer)
 
     def wait(self, seconds: float) -> None:
         """Wait until a report is written, at most `seconds`."""
-        if self._writing is not None:
-            self._writing.join(seconds)
+        self._writing.wait(seconds)
 
     def _write(self, content: bytes, answer: Callable[[str | None], None]) -> None:
         name, began = f"{self._run_id}/{self.boot}.html.gz", time.monotonic()
@@ -171,3 +198,135 @@ class KeptReports:
             seconds = time.monotonic() - began
             self._log(f"performance report kept: {name}, {len(content)} bytes in {seconds:.1f} s")
         answer(why)
+
+
+class KeptUsage:
+    """Adds up what workers use, and writes the sums of one scheduler's process beside the run's
+    performance reports, at intervals on a thread; failures are logged.
+
+    `group_of` returns the group of workers that an instance is in, or None for another one.
+    """
+
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        run_id: str,
+        *,
+        group_of: Callable[[str], str | None],
+        interval_seconds: float,
+        log: Callable[[str], None],
+    ) -> None:
+        self._objects = objects
+        self._run_id = run_id
+        self._group_of = group_of
+        self._interval_seconds = interval_seconds
+        self._trouble = Trouble(log)
+        self._hosts: dict[str, HostUsage] = {}
+        self._seconds = self._busy_seconds = 0.0
+        self._boot = 0
+        self._written_at = float("-inf")
+        self._is_written = True
+        self._writing = OneWrite("usage")
+
+    def start(self, boot: int) -> None:
+        """Start the sums of a scheduler's process, by its number in the run."""
+        self.write()
+        self._boot = boot
+        self._hosts, self._seconds, self._busy_seconds = {}, 0.0, 0.0
+
+    def take(self, facts: Mapping[str, Any]) -> None:
+        """Add a report, and write the sums once an interval. The first one is written at once."""
+        try:
+            parts = [HostUsage.read(row) for row in facts["hosts"]]
+        except (LookupError, TypeError, ValueError):
+            return self._trouble.note("the use of workers can't be read")
+        for part in parts:
+            before = self._hosts.get(part.host)
+            self._hosts[part.host] = part if before is None else before.plus(part)
+        self._seconds += number(facts.get("seconds"))
+        self._busy_seconds += number(facts.get("scheduler_busy_seconds"))
+        self._is_written = False
+        if time.monotonic() - self._written_at >= self._interval_seconds:
+            self.write()
+        return None
+
+    def usage(self) -> RunUsage:
+        """Return the sums. Hosts that are in no group of the cluster don't count."""
+        by_group: dict[str, list[HostUsage]] = defaultdict(list)
+        for name, host in self._hosts.items():
+            if (group := self._group_of(name)) is not None:
+                by_group[group].append(host)
+        groups = {group: GroupUsage.of(hosts) for group, hosts in sorted(by_group.items())}
+        return RunUsage(now_text(), self._seconds, self._busy_seconds, groups)
+
+    def write(self) -> None:
+        """Write the sums on a thread, unless it still writes."""
+        if self._is_written or self._writing.is_going_on:
+            return
+        self._written_at, self._is_written = time.monotonic(), True
+        content = gzip.compress(json.dumps(self.usage().to_document()).encode(), mtime=0)
+        self._writing.start(self._put, usage_name(self._run_id, self._boot), content)
+
+    def wait(self, seconds: float) -> None:
+        """Write what isn't written yet, and wait for it, at most `seconds`."""
+        until = time.monotonic() + seconds
+        for _ in range(2):
+            self._writing.wait(until - time.monotonic())
+            self.write()
+        self._writing.wait(until - time.monotonic())
+
+    def _put(self, name: str, content: bytes) -> None:
+        if len(content) > MOST_USAGE_BYTES:
+            return self._trouble.note("the use of workers is too large to be kept")
+        try:
+            self._objects.write_report(name, content)
+        except Exception as error:  # noqa: BLE001 - the host works and ends without it
+            self._trouble.note(f"the use of workers can't be kept: {type(error).__name__}: {error}")
+        else:
+            self._trouble.is_over()
+        return None
+
+
+class MetricsLog:
+    """Writes a line for each report of the scheduler's process, if the cluster has metrics.
+
+    A line that can't be written is lost; the first failure is logged. At most one line is written
+    per half interval, whatever the process sends.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._is_wanted = host.cluster.scheduler.metrics == "cloudwatch"
+        self._least_seconds = host.config.timing.gauge_seconds / 2
+        stream = metrics_stream(host.identity.cluster, host.run_id)
+        self._stream = StreamWriter(host.aws, host.config.log_group, stream)
+        self._writing = OneWrite("metrics")
+        self._written_at: float | None = None
+        self._warned = False
+
+    def take(self, facts: Mapping[str, Any]) -> None:
+        """Write gauges on a thread."""
+        now = time.monotonic()
+        is_early = self._written_at is not None and now - self._written_at < self._least_seconds
+        values = known_values(facts.get("values"))
+        if not self._is_wanted or is_early or self._writing.is_going_on or not values:
+            return
+        self._written_at = now
+        at_ms = int(time.time() * 1000)
+        line = embedded_metrics(
+            values,
+            workspace=self._host.config.workspace,
+            cluster=self._host.identity.cluster,
+            run_id=self._host.run_id,
+            at_ms=at_ms,
+        )
+        self._writing.start(self._write, at_ms, line)
+
+    def _write(self, at_ms: int, line: str) -> None:
+        try:
+            why = ", ".join(self._stream.put([(at_ms, line)]))
+        except Exception as error:  # noqa: BLE001 - metrics must not end a host
+            why = f"{describe_error(error)}"
+        if why and not self._warned:
+            self._host.log.info(f"CloudWatch takes no metrics: {why}")
+        self._warned = bool(why)

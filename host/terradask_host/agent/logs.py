@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from terradask_host.agent.aws import Aws, error_code
+from terradask_host.agent.aws import Aws, describe_error, error_code
 from terradask_host.agent.report import TAIL_LINES
 from terradask_host.config import Paths
 from terradask_host.errors import MetadataUnavailable
@@ -242,7 +242,7 @@ class LogShipper:
                 self._log.requeue(batch)
                 if not self._warned:
                     self._warned = True
-                    self._log.info(f"CloudWatch takes no lines: {error_code(error)}: {error}")
+                    self._log.info(f"CloudWatch takes no lines: {describe_error(error)}")
                 return False
             self._warned = False
         return True

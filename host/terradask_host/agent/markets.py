@@ -46,22 +46,9 @@ _TOLD_CHARACTERS = 240
 class Markets:
     """Moves hosts of groups with several markets; used by the scaling thread.
 
-    Parameters
-    ----------
-    hosts
-        The hosts of workers at AWS.
-    failures
-        Reads the causes of failed launches.
-    fallback_seconds
-        Time without an instance after which the next market is used.
-    since
-        Start of the run: earlier failures belong to another run.
-    exchanges
-        The exchanges in progress.
-    send
-        Sends a message to the scheduler's process.
-    report
-        Receives a group and the change.
+    After `fallback_seconds` without an instance the next market is used. Failures before `since`,
+    the start of the run, belong to another run. `send` sends a message to the scheduler's process,
+    and `report` receives a group and the change.
     """
 
     def __init__(
@@ -198,7 +185,7 @@ class Markets:
         ((spot, number),) = lowered.items()
         count = chain[0].desired - number
         self._postpone_spot(name)
-        self._exchanges.begin(name, Exchange(_requested_total(chain), count, number))
+        self._exchanges.begin(name, Exchange(sum(group.desired for group in chain), count, number))
         # Instances may have come meanwhile: AWS would end any of the existing ones.
         self._hosts.read_groups(time.monotonic())
         if self._moved_on(self._hosts.seen.get(name, ()), stuck) != (lowered, raised):
@@ -336,10 +323,6 @@ class Markets:
         # A closing program may not have sent the last number: the next one checks.
         if not self._hosts.closing.is_set():
             self._exchanges.end(name)
-
-
-def _requested_total(chain: Iterable[Group]) -> int:
-    return sum(group.desired for group in chain)
 
 
 def _hosts(count: int, one: str = "", several: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from terradask_host.agent.aws import Aws, error_code, is_aws_error
@@ -217,6 +218,24 @@ def wait_for(
     ) from last_error
 
 
+def overwrite(
+    objects: ClusterObjects,
+    name: str,
+    document: dict[str, Any],
+    etag: str | None,
+    own_etag: Callable[[], str | None],
+) -> str | None:
+    """Write a document over the own one with this ETag, and return the new one's; None if the own
+    one is gone. `own_etag` returns that of the own one that is there now.
+    """
+    written = objects.write_document(name, document, over=etag)
+    if written is None and (present := own_etag()) is not None:
+        # S3's answer was lost: our own object has another ETag. This one may be, too; even then,
+        # later writes need a condition.
+        written = objects.write_document(name, document, over=present) or present
+    return written
+
+
 class OwnReport:
     """A host's report object: overwritten while it exists, never created again.
 
@@ -234,13 +253,6 @@ class OwnReport:
         """Write the report, unless it was deleted."""
         if self._deleted:
             return
-        written = self._objects.write_document(self._name, report, over=self._etag)
-        if written is None:
-            # A lost answer leaves our own object under another ETag: only absence means deleted.
-            present = self._objects.etag(self._name)
-            self._deleted = present is None
-            # Even if this one fails, later reports need a condition.
-            written = present and (
-                self._objects.write_document(self._name, report, over=present) or present
-            )
-        self._etag = written
+        present = partial(self._objects.etag, self._name)
+        self._etag = overwrite(self._objects, self._name, report, self._etag, present)
+        self._deleted = self._etag is None

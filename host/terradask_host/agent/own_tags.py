@@ -17,7 +17,7 @@ from pathlib import Path
 from terradask_host.agent.aws import Aws, is_aws_error
 from terradask_host.agent.retry import backoff
 from terradask_host.errors import MetadataUnavailable
-from terradask_host.metadata import InstanceMetadata
+from terradask_host.metadata import InstanceMetadata, interface_facts
 
 #: Below the root: Linux's NVMe controllers.
 #: AWS (documented, nvme-serial): On Nitro instances the serial number of a volume's NVMe device is
@@ -102,7 +102,7 @@ class OwnTags:
         volumes = volume_ids(self._root / CONTROLLERS)
         if not volumes:
             self._log("this machine has no list of its volumes' ids: they keep the template's tags")
-        parts = [*volumes, *interface_ids(self._metadata)]
+        parts = [*volumes, *interface_facts(self._metadata, "interface-id")]
         self._aws.client("ec2").create_tags(
             Resources=parts,
             Tags=[{"Key": key, "Value": value} for key, value in sorted(tags.items())],
@@ -120,14 +120,6 @@ def instance_tags(metadata: InstanceMetadata) -> dict[str, str]:
         for key in keys
         if key and key != _KEPT and not key.lower().startswith("aws:")
     }
-
-
-def interface_ids(metadata: InstanceMetadata) -> list[str]:
-    """Return the instance's network interfaces."""
-    folder = "meta-data/network/interfaces/macs"
-    macs = (metadata.get(f"{folder}/") or "").split("\n")
-    found = (metadata.get(f"{folder}/{mac.rstrip('/')}/interface-id") for mac in macs if mac)
-    return [each for each in found if each]
 
 
 def volume_ids(controllers: Path) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from terradask_host.agent.aws import error_code, passes
+from terradask_host.agent.aws import describe_error, passes
 from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.shared_limits import SharedLimits
@@ -61,7 +61,7 @@ class ScaleCommands:
     Parameters
     ----------
     limits
-        The workspace's limits: a number beyond is cut to what they allow at the time.
+        A number beyond is cut to what they allow at the time.
     numbers
         Those that a group hasn't reached, or whose leaving hosts still exist.
     check_groups
@@ -70,8 +70,6 @@ class ScaleCommands:
         Ends adapting of groups, and returns their policies.
     answer
         Sends a client's answer: its number, the reason of a refusal, and facts.
-    send
-        Sends a message to the scheduler's process.
     """
 
     def __init__(
@@ -167,7 +165,7 @@ class ScaleCommands:
                 if passes(error):
                     raise
                 self.drop(asked.numbers)
-                why = str(error) if isinstance(error, ValueError) else describe_aws_error(error)
+                why = str(error) if isinstance(error, ValueError) else describe_error(error)
                 self._answer(asked.number, why)
             self._unanswered.pop(0)
 
@@ -231,8 +229,3 @@ class ScaleCommands:
                 del self._goals[group]
             else:
                 self._goals[group] = replace(goal, planned=planned)
-
-
-def describe_aws_error(error: Exception) -> str:
-    """Return the code and text of an AWS error."""
-    return f"{error_code(error)}: {error}"

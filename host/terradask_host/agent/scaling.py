@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any
 
 from terradask_host.agent.announcement import Announcement
+from terradask_host.agent.aws import describe_error
 from terradask_host.agent.host import Host
 from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
-from terradask_host.agent.scale_commands import ScaleCommand, ScaleCommands, describe_aws_error
+from terradask_host.agent.scale_commands import ScaleCommand, ScaleCommands
 from terradask_host.agent.shared_limits import SharedLimits, limits_of
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.documents import UNREADABLE
@@ -49,24 +50,9 @@ _Item = _Adapt | ScaleCommand | Mapping[str, Any] | None
 class Scaler:
     """Decides and acts on its own thread, because AWS may be slow.
 
-    Parameters
-    ----------
-    structure
-        The cluster's structure.
-    policies
-        The initial policies.
-    markets
-        Moves workers between the markets of their group.
-    limits
-        The workspace's limits on what it adds.
-    numbers
-        Clients' numbers that groups haven't reached.
-    keep
-        Stores policies for a replacement of this host.
-    send
-        Sends a message to the scheduler's process.
-    report
-        Receives a group and the change.
+    `numbers` are clients' numbers that groups haven't reached. `keep` stores policies for a
+    replacement of this host, `send` sends a message to the scheduler's process, and `report`
+    receives a group and the change.
     """
 
     def __init__(
@@ -160,7 +146,7 @@ class Scaler:
                 self._handle(item)
                 self._trouble.is_over()
             except Exception as error:  # noqa: BLE001 - the next load is another try
-                self._trouble.note(f"can't scale: {describe_aws_error(error)}")
+                self._trouble.note(f"can't scale: {describe_error(error)}")
 
     def _next_item(self) -> _Item:
         pauses = {}
@@ -215,7 +201,7 @@ class Scaler:
         except UNREADABLE as error:
             why = f"not a valid policy: {error}"
         except Exception as error:  # noqa: BLE001 - the client gets it as the answer
-            why = f"it can't be stored: {describe_aws_error(error)}"
+            why = f"it can't be stored: {describe_error(error)}"
         else:
             if asked.policies:
                 self._commands.drop(asked.policies)
@@ -334,7 +320,7 @@ def create_scaler(
     """Create the scaler of a scheduler's host; `send` sends a message to its process."""
 
     def report(group: str, text: str) -> None:
-        host.log.info(f"{group}: {text}")
+        log(f"{group}: {text}")
         host.reporter.note(group, "scaled", text)
 
     log, keep = host.log.info, announcement.keep
@@ -345,12 +331,7 @@ def create_scaler(
         host.config.timing,
         fallback_seconds=host.run.spot_fallback_seconds,
         since=datetime.datetime.fromisoformat(host.run.started_at),
-        exchanges=KeptByGroup(
-            "exchanges",
-            announcement.exchanges,
-            partial(announcement.keep, "exchanges"),
-            host.log.info,
-        ),
+        exchanges=KeptByGroup("exchanges", announcement.exchanges, partial(keep, "exchanges"), log),
         send=send,
         report=report,
         log=log,
@@ -362,10 +343,7 @@ def create_scaler(
         markets,
         limits=limits_of(host, send=send, report=report),
         numbers=KeptByGroup(
-            "numbers of hosts",
-            announcement.numbers,
-            partial(announcement.keep, "numbers"),
-            host.log.info,
+            "numbers of hosts", announcement.numbers, partial(keep, "numbers"), log
         ),
         keep=partial(keep, "scaling"),
         send=send,

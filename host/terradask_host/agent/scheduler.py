@@ -26,27 +26,16 @@ from terradask_host.agent.host import (
 )
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
-from terradask_host.agent.kept_reports import KeptJobs, KeptReports
-from terradask_host.agent.kept_usage import KeptUsage
-from terradask_host.agent.launch_documents import (
-    extra_worker_document,
-    jupyter_document,
-    scheduler_document,
-)
-from terradask_host.agent.metrics import MetricsLog
+from terradask_host.agent.kept_reports import KeptJobs, KeptReports, KeptUsage, MetricsLog
+from terradask_host.agent.launch_documents import scheduler_document
 from terradask_host.agent.notices import ENDED, Notice, publish_given_up
 from terradask_host.agent.scaling import Scaler, create_scaler
-from terradask_host.agent.side_process import SideProcess
-from terradask_host.agent.watchdog_schedule import WatchdogSchedule
-from terradask_host.documents import (
-    LifetimePolicy,
-    closing_document,
-    now_text,
-)
+from terradask_host.agent.side_process import SideProcess, start_side_processes
+from terradask_host.documents import LifetimePolicy, closing_document, now_text
 from terradask_host.log_streams import LISTENING
 from terradask_host.rules import policy
 from terradask_host.rules.instance_proof import Verdict
-from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
+from terradask_host.rules.lifetime import duration, ends_at, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
 from terradask_host.scaling_policy import policies_document
 
@@ -112,7 +101,8 @@ class SchedulerHost:
                 return self._end_cluster(str(over), child)
             finally:
                 child.kill()
-                self._end_side_processes()
+                while self._beside:
+                    self._beside.pop().close()
                 if self._scaler is not None:
                     self._scaler.forget_retirements()
             self._host.log.info(f"the Dask process ended: {end.describe()}")
@@ -171,14 +161,11 @@ class SchedulerHost:
                 )
 
     def _life(self) -> dict[str, Any]:
-        polls = {
-            "poll_seconds": self._timing.life_poll_seconds,
-            "first_client_seconds": self._timing.first_client_seconds,
-        }
         return {
             **asdict(self._host.run.life or LifetimePolicy()),
             **self._changed_lifetime,
-            **polls,
+            "poll_seconds": self._timing.life_poll_seconds,
+            "first_client_seconds": self._timing.first_client_seconds,
         }
 
     def _take(self, message: ChildMessage, child: DaskChild) -> None:
@@ -261,12 +248,8 @@ class SchedulerHost:
 
     @staticmethod
     def _send_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
-        child.send(
-            {
-                "do": "members",
-                "instance_ids": None if instance_ids is None else sorted(instance_ids),
-            }
-        )
+        known = None if instance_ids is None else sorted(instance_ids)
+        child.send({"do": "members", "instance_ids": known})
 
     def _check_age(self) -> None:
         reason = lifetime_end_reason(self._ends_at, datetime.datetime.now(datetime.UTC))
@@ -290,10 +273,6 @@ class SchedulerHost:
         """Send a message to the scheduler's current process."""
         if self._child is not None:
             self._child.send(word)
-
-    def _end_side_processes(self) -> None:
-        while self._beside:
-            self._beside.pop().close()
 
     def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
         """End the cluster: report the reason, close a running scheduler, set all groups to zero."""
@@ -344,46 +323,70 @@ class SchedulerHost:
             self._host.log.info(f"closing.json can't be written: {type(error).__name__}: {error}")
 
 
-# ---- processes beside a scheduler, on its host ---------------------------------------------------
+# ---- the watchdog schedule -----------------------------------------------------------------------
 
 
-def start_side_processes(host: Host, scheduler: DaskChild) -> list[SideProcess]:
-    """Start the processes that the cluster's structure has beside this running scheduler."""
-    wanted = host.cluster.scheduler
-    address = f"tls://{host.identity.private_address}:{wanted.port}"
-    beside = []
-    if wanted.extra_worker:
-        beside.append(_worker(host, address))
-    if wanted.jupyter:
-        beside.append(_notebook_server(host, address, scheduler))
-    return beside
+class WatchdogSchedule:
+    """Postpones the groups' scheduled action "desired 0" while the scheduler's event loop is alive.
+
+    It is never later than the end of the cluster's lifetime, so that AWS enforces that too.
+    """
+
+    def __init__(self, host: Host, ends_at: datetime.datetime | None = None) -> None:
+        self._host = host
+        self._timing = host.config.timing
+        self._ends_at = ends_at
+        self._due = time.monotonic()
+        self._alive_at = self._due
+        #: When AWS sets the groups to zero, as this host last set it.
+        self._fires_at: datetime.datetime | None = None
+
+    def note_alive(self) -> None:
+        """Note a sign of life."""
+        self._alive_at = time.monotonic()
+
+    def tick(self) -> float:
+        """Postpone the schedule if that is due; return the seconds until it is due again.
+
+        It isn't postponed for a scheduler that has hung for as long as the schedule is ahead.
+        """
+        now = time.monotonic()
+        if now < self._due:
+            return self._due - now
+        if now - self._alive_at > self._timing.watchdog_ahead_seconds:
+            self._host.log.info(
+                "the scheduler gives no sign of life: the watchdog schedule is not postponed"
+            )
+            moved = True
+        else:
+            at = fires_at(
+                datetime.datetime.now(datetime.UTC),
+                self._timing.watchdog_ahead_seconds,
+                self._ends_at,
+            )
+            moved = self._host.groups.move_watchdog(at)
+            self._fires_at = at if moved else self._fires_at
+        pause = self._timing.watchdog_move_seconds
+        self._due = now + (pause if moved else min(pause, 60.0))
+        return self._due - now
+
+    def why_fired(self, now: datetime.datetime) -> str | None:
+        """Return why AWS has set the groups to zero, for a host that it shuts down; else None."""
+        if self._fires_at is None or now < self._fires_at:
+            return None
+        silent = time.monotonic() - self._alive_at
+        rounded = duration(60 * round(silent / 60) if silent >= 60 else round(silent))
+        why = (
+            f"the scheduler gave no sign of life for {rounded}"
+            if silent > self._timing.watchdog_ahead_seconds
+            else "its host could not postpone it"
+        )
+        return f"AWS's watchdog schedule has set all groups to 0: {why}"
 
 
-def _worker(host: Host, address: str) -> SideProcess:
-    document = extra_worker_document(host.config, host.identity, host.cluster, address, host.keys)
-    return SideProcess(
-        host, "worker", "worker beside the scheduler", lambda: host.with_proof(document)
-    )
-
-
-def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProcess:
-    """Start the notebook server, and report its open kernels to the scheduler's process."""
-    # Hosts with a given Python are processes of the embedded AWS.
-    document = jupyter_document(
-        host.config.paths, address, allow_root=host.config.python is not None
-    )
-
-    def report_open(kernels: int) -> None:
-        scheduler.send({"do": "kernels", "open": kernels})
-
-    def take(message: ChildMessage) -> None:
-        if message.event == "kernels":
-            report_open(message.facts["open"])
-
-    def note(end: Exit) -> None:
-        report_open(0)
-        host.reporter.note(host.identity.group, "ended", f"the notebook server: {end.describe()}")
-
-    return SideProcess(
-        host, "jupyter", "notebook server", lambda: document, on_message=take, on_ended=note
-    )
+def fires_at(
+    now: datetime.datetime, ahead_seconds: float, ends_at: datetime.datetime | None
+) -> datetime.datetime:
+    """Return the time to move the schedule to."""
+    ahead = now + datetime.timedelta(seconds=ahead_seconds)
+    return ahead if ends_at is None else min(ahead, ends_at)

@@ -107,7 +107,7 @@ class SharedEnvironment:
             if shared is None and built is not None:
                 self._write_manifest(READY, archive=built)
             elif shared is None:
-                self._share()
+                self.sharing.start(self._publish)
             return self.environment.interpreter
         for archive in (shared, built):
             fetched = None if archive is None else self._fetch(archive)
@@ -121,7 +121,7 @@ class SharedEnvironment:
         except HostError as error:
             self._write_manifest(FAILED, reason=str(error))
             raise
-        self._share()
+        self.sharing.start(self._publish)
         return python
 
     def follow(self) -> Path:
@@ -211,9 +211,6 @@ class SharedEnvironment:
                 raise
             self.environment.log(f"{MANIFEST} can't be written: {error}")
 
-    def _share(self) -> None:
-        self.sharing.start(self._publish)
-
     def _publish(self) -> None:
         began = time.monotonic()
         name = f"{self.bound.run.run_id}-{self.instance_id}-{time.time_ns():x}.tar"
@@ -255,7 +252,8 @@ class SharedEnvironment:
         except Exception as error:
             if not is_aws_error(error) and not isinstance(error, HostError | OSError):
                 raise
-            if named == self.bound.run.environment and _is_missing(error):
+            is_missing = is_aws_error(error) and error_code(error) in MISSING
+            if named == self.bound.run.environment and is_missing:
                 environment.log(f"{named.key} has expired")
             else:
                 self.note(f"{named.key} was not used: {error}")
@@ -275,7 +273,3 @@ def _unpack(archive: Download, named: EnvironmentArchive, folder: Path) -> None:
             allowed=named.sha256,
             advice="Find out who wrote it; stop and start the cluster.",
         )
-
-
-def _is_missing(error: Exception) -> bool:
-    return is_aws_error(error) and error_code(error) in MISSING

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from terradask_host.agent.aws import error_code
+from terradask_host.agent.aws import describe_error
 from terradask_host.agent.host import Host
 from terradask_host.documents import UNREADABLE, MonthSpent
 from terradask_host.errors import HostError
@@ -41,14 +41,12 @@ class SharedLimits:
     ----------
     read_limits, read_groups
         Read the limits' document, and AWS's description of the workspace's groups.
-    cluster, owner
-        The cluster, and who has started it.
+    owner
+        Who has started the cluster.
     month_spent
         The month's cost at the run's start.
     age_seconds
         Age limit of both reads.
-    send
-        Sends a message to the scheduler's process.
     report
         Receives a group and the reason why it isn't grown.
     """
@@ -165,8 +163,8 @@ class SharedLimits:
             self._trouble.note(str(error))
         except Exception as error:  # noqa: BLE001 - scaling goes on by what is known
             self._trouble.note(
-                f"the workspace's limits can't be read, and the last known ones hold: "
-                f"{error_code(error)}: {error}"
+                "the workspace's limits can't be read, and the last known ones hold: "
+                f"{describe_error(error)}"
             )
         else:
             self._trouble.is_over()

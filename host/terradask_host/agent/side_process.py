@@ -1,4 +1,4 @@
-"""A process beside the scheduler on its host, such as a worker or a notebook server."""
+"""Processes beside the scheduler on its host: a worker, and a notebook server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from terradask_host.agent.child import DaskChild
 from terradask_host.agent.event_queue import (
     ChildEnded,
     ChildMessage,
@@ -14,6 +15,7 @@ from terradask_host.agent.event_queue import (
     StopRequested,
 )
 from terradask_host.agent.host import Host, next_event
+from terradask_host.agent.launch_documents import extra_worker_document, jupyter_document
 from terradask_host.rules.policy import Exit
 
 
@@ -21,20 +23,8 @@ class SideProcess:
     """Runs a process on a thread, with its own events, for as long as the scheduler's process.
 
     A crash restarts it, as often as the scheduler; then the cluster continues without it. After an
-    orderly end it isn't restarted.
-
-    Parameters
-    ----------
-    role
-        The process's role.
-    name
-        Its name in log lines.
-    document
-        Returns a new start document.
-    on_message
-        Receives its messages.
-    on_ended
-        Is called after its end, with the exit.
+    orderly end it isn't restarted. `name` is for log lines, `document` returns a new start
+    document, `on_message` receives its messages, and `on_ended` gets its exit after its end.
     """
 
     def __init__(
@@ -92,3 +82,45 @@ class SideProcess:
                     self._on_said(event)
         finally:
             child.kill()
+
+
+def start_side_processes(host: Host, scheduler: DaskChild) -> list[SideProcess]:
+    """Start the processes that the cluster's structure has beside this running scheduler."""
+    wanted = host.cluster.scheduler
+    address = f"tls://{host.identity.private_address}:{wanted.port}"
+    beside = []
+    if wanted.extra_worker:
+        beside.append(_worker(host, address))
+    if wanted.jupyter:
+        beside.append(_notebook_server(host, address, scheduler))
+    return beside
+
+
+def _worker(host: Host, address: str) -> SideProcess:
+    document = extra_worker_document(host.config, host.identity, host.cluster, address, host.keys)
+    return SideProcess(
+        host, "worker", "worker beside the scheduler", lambda: host.with_proof(document)
+    )
+
+
+def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProcess:
+    """Start the notebook server, and report its open kernels to the scheduler's process."""
+    # Hosts with a given Python are processes of the embedded AWS.
+    document = jupyter_document(
+        host.config.paths, address, allow_root=host.config.python is not None
+    )
+
+    def report_open(kernels: int) -> None:
+        scheduler.send({"do": "kernels", "open": kernels})
+
+    def take(message: ChildMessage) -> None:
+        if message.event == "kernels":
+            report_open(message.facts["open"])
+
+    def note(end: Exit) -> None:
+        report_open(0)
+        host.reporter.note(host.identity.group, "ended", f"the notebook server: {end.describe()}")
+
+    return SideProcess(
+        host, "jupyter", "notebook server", lambda: document, on_message=take, on_ended=note
+    )

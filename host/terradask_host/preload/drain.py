@@ -90,11 +90,7 @@ async def request_drain(names: list[str], address: str, security: Any) -> bool:
         print(f"can't be drained: {type(error).__name__}: {error}", file=sys.stderr)
         return False
     if not drained:
-        print(
-            (
-                f"the data of all of {', '.join(names)} can't be moved elsewhere: they continue to "
-                "work"
-            ),
-            file=sys.stderr,
-        )
+        which = ", ".join(names)
+        why = f"the data of all of {which} can't be moved elsewhere: they continue to work"
+        print(why, file=sys.stderr)
     return drained

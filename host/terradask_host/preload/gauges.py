@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from terradask_host.gauges import PROMETHEUS_TYPE, number, prometheus_text
@@ -103,7 +101,7 @@ class Gauges:
 
 async def report_gauges(gauges: Gauges, seconds: float, report: Callable[..., None]) -> None:
     """Report the gauges to the host program at intervals."""
-    trouble = Trouble(partial(print, file=sys.stderr))
+    trouble = Trouble()
     while True:
         await asyncio.sleep(seconds)
         try:

@@ -27,9 +27,14 @@ def at_socket(cls: type, path: str, port: int) -> type:
             self.http_server.add_socket(bind_unix_socket(short(path), mode=_MODE))
             self.services["dashboard"] = self.http_server
 
-    AtSocket.__name__, AtSocket.__qualname__ = cls.__name__, cls.__qualname__
-    AtSocket.__module__ = cls.__module__
-    return AtSocket
+    return named_like(cls, AtSocket)
+
+
+def named_like(cls: type, subclass: type) -> type:
+    """Return a subclass with the names of its class."""
+    subclass.__name__, subclass.__qualname__ = cls.__name__, cls.__qualname__
+    subclass.__module__ = cls.__module__
+    return subclass
 
 
 def make_server(server: Any, routes: Any, *, port: int) -> None:

@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from terradask_host.documents import LifetimePolicy
@@ -56,7 +55,7 @@ class LifetimeWatch:
         self._report = report
         self._observer = Observer(scheduler, jobs_running, came)
         self._activity = Activity.begin(time.monotonic())
-        self._trouble = Trouble(partial(print, file=sys.stderr))
+        self._trouble = Trouble()
         #: Whether a near end is reported.
         self._is_near = False
 

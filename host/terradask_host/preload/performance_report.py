@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
@@ -135,7 +136,8 @@ class PerformanceReports:
             "bandwidth_workers": dict(scheduler.bandwidth_workers),
             "bandwidth_types": dict(scheduler.bandwidth_types),
         }
-        return await _in_thread(lambda: _draw(scheduler, known, profiles, tasks, code))
+        page = partial(_page, scheduler, known, profiles, code)
+        return await _in_thread(lambda: _draw(page, tasks))
 
     async def _workers_profile(self, seconds: float, *, server: bool) -> dict[str, Any]:
         """Return the profile of workers' tasks, or of their servers."""
@@ -166,16 +168,10 @@ def without_source(profile: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _draw(
-    scheduler: Any,
-    known: Mapping[str, Any],
-    profiles: list[dict[str, Any]],
-    tasks: list[dict[str, Any]],
-    code: str,
-) -> bytes:
-    """Return the compressed page, with fewer tasks if it would be too large."""
+def _draw(page: Callable[[list[Any]], bytes], tasks: list[dict[str, Any]]) -> bytes:
+    """Return the compressed page of tasks, with fewer of them if it would be too large."""
     while True:
-        content = gzip.compress(_page(scheduler, known, profiles, tasks, code), compresslevel=6)
+        content = gzip.compress(page(tasks), compresslevel=6)
         if len(content) <= MOST_BYTES:
             return content
         if len(tasks) < _LEAST_TASKS:
@@ -188,8 +184,8 @@ def _page(
     scheduler: Any,
     known: Mapping[str, Any],
     profiles: list[dict[str, Any]],
-    tasks: list[dict[str, Any]],
     code: str,
+    tasks: list[dict[str, Any]],
 ) -> bytes:
     from distributed import profile
 

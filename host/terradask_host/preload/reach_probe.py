@@ -325,16 +325,14 @@ def _caller(clients: Clients, seconds: float) -> str | None:
 
 def _security_groups() -> list[str]:
     """Return the ids of this instance's security groups, as its metadata names them."""
-    from terradask_host.metadata import InstanceMetadata
+    from terradask_host.metadata import InstanceMetadata, interface_facts
 
     with contextlib.suppress(Exception):
         metadata = InstanceMetadata(
             os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA
         )
-        where = "meta-data/network/interfaces/macs/"
-        macs = (metadata.get(where) or "").split()
-        lists = [metadata.get(f"{where}{mac.rstrip('/')}/security-group-ids") for mac in macs]
-        return list(dict.fromkeys(each for found in lists for each in (found or "").split()))
+        lists = interface_facts(metadata, "security-group-ids")
+        return list(dict.fromkeys(each for found in lists for each in found.split()))
     return []
 
 

@@ -10,7 +10,6 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -48,7 +47,7 @@ class ScalingWatch:
         self._report = report
         self._questions = questions
         self._retiring: set[asyncio.Task[None]] = set()
-        self._trouble = Trouble(partial(print, file=sys.stderr))
+        self._trouble = Trouble()
         self._changed = asyncio.Event()
         #: The host program's requests -> their handlers.
         self.words = {

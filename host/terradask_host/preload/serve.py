@@ -24,7 +24,7 @@ from terradask_host.preload.gauges import (
     current_use,
     report_gauges,
 )
-from terradask_host.preload.http_servers import at_socket
+from terradask_host.preload.http_servers import at_socket, named_like
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.jobs import JobRecords, Jobs
 from terradask_host.preload.jupyter_server import own_jupyter_site, serve_jupyter
@@ -124,12 +124,7 @@ def remember_reason(cls: type) -> type:
                 await self.before_close()
             return await super().close(*args, **kwargs)
 
-    Hosted.__name__, Hosted.__qualname__, Hosted.__module__ = (
-        cls.__name__,
-        cls.__qualname__,
-        cls.__module__,
-    )
-    return Hosted
+    return named_like(cls, Hosted)
 
 
 def in_order(*steps: Callable[[], Coroutine[Any, Any, None]]) -> Any:
@@ -267,13 +262,8 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
         try:
             await forward.start()
         except OSError as error:
-            print(
-                (
-                    f"port {port} of {loopback['host']} is taken, so Session Manager can't "
-                    f"use it: {error}"
-                ),
-                file=sys.stderr,
-            )
+            place = f"port {port} of {loopback['host']}"
+            print(f"{place} is taken, so Session Manager can't use it: {error}", file=sys.stderr)
         else:
             forwards.append(forward)
     return forwards

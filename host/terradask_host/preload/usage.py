@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from dataclasses import astuple
-from functools import partial
 from typing import Any
 
 from terradask_host.gauges import number
@@ -42,7 +40,7 @@ class UsageWatch:
         self._has_jobs = has_jobs
         self._clock = clock
         self._sampled_at = clock()
-        self._trouble = Trouble(partial(print, file=sys.stderr))
+        self._trouble = Trouble()
         self._start_anew()
 
     def _start_anew(self) -> None:

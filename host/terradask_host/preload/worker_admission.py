@@ -149,10 +149,8 @@ class WorkerAdmission:
     async def _remove_strangers(self) -> None:
         """Remove workers whose instances no longer belong to the cluster."""
         for address, worker in list(self._scheduler.workers.items()):
-            if (
-                judge(str(worker.name), -math.inf, self._membership, self._rules)
-                is Verdict.STRANGER
-            ):
+            verdict = judge(str(worker.name), -math.inf, self._membership, self._rules)
+            if verdict is Verdict.STRANGER:
                 self._report_refused(str(worker.name), address, _NOT_OURS)
                 # In order: its host is leaving, and its tasks aren't suspicious.
                 await self._scheduler.remove_worker(
@@ -163,13 +161,10 @@ class WorkerAdmission:
         if name in self._refused or len(self._refused) >= MAX_LOGGED_REFUSALS:
             return
         self._refused.add(name)
-        more = (
-            "; further refusals are not logged" if len(self._refused) == MAX_LOGGED_REFUSALS else ""
-        )
-        print(
-            (f"the worker {_short(name)} at {_short(address)} is refused: {why}{more}"),
-            file=sys.stderr,
-        )
+        is_last = len(self._refused) == MAX_LOGGED_REFUSALS
+        more = "; further refusals are not logged" if is_last else ""
+        text = f"the worker {_short(name)} at {_short(address)} is refused: {why}{more}"
+        print(text, file=sys.stderr)
         self._report("refused", name=_short(name), address=_short(address), why=why)
 
 

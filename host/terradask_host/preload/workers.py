@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -42,12 +43,7 @@ class CloseReasons:
         """Record reasons from now on, of any subclass of Dask's."""
         from distributed import Nanny, Worker
 
-        for cls, method in (
-            (Nanny, "close"),
-            (Nanny, "close_gracefully"),
-            (Worker, "close"),
-            (Worker, "close_gracefully"),
-        ):
+        for cls, method in itertools.product((Nanny, Worker), ("close", "close_gracefully")):
             setattr(cls, method, self._recording(getattr(cls, method)))
 
     def _recording(self, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +51,9 @@ class CloseReasons:
         def recorded(server: Any, *args: Any, **kwargs: Any) -> Any:
             reason = kwargs.get("reason")
             if server not in self._addresses:
-                self._addresses[server] = str(_worker_address(server))
+                # At the scheduler, of a worker or of a nanny's worker.
+                own = getattr(server, "address", None)
+                self._addresses[server] = str(getattr(server, "worker_address", None) or own)
             self._reasons[server] = self._reasons.get(server) or reason
             return method(server, *args, **kwargs)
 
@@ -175,11 +173,6 @@ class HostedWorkers:
     async def close(self) -> None:
         """Close all of them."""
         await asyncio.gather(*(_close(each) for each in self._workers.values()))
-
-
-def _worker_address(server: Any) -> Any:
-    """Return the address at the scheduler of a worker, or of a nanny's worker."""
-    return getattr(server, "worker_address", None) or getattr(server, "address", None)
 
 
 async def _close(worker: Any, **options: Any) -> None:

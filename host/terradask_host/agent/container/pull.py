@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from terradask_host.agent.aws import Aws, error_code, is_aws_error
+from terradask_host.agent.aws import Aws, describe_error, is_aws_error
 from terradask_host.agent.container.layers import RootFolder
 from terradask_host.agent.container.runtime import Container
 from terradask_host.agent.event_queue import EventQueue
@@ -95,7 +95,7 @@ def _ecr_login(aws: Aws, account: str, region: str) -> Login:
             raise
         raise RegistryError(
             "Amazon ECR gives this host's role no password.",
-            given=f"images of account {account} in {region}: {error_code(error)}: {error}",
+            given=f"images of account {account} in {region}: {describe_error(error)}",
             advice="name the repository in network.container_repositories: terradask apply network",
         ) from error
     name, _, password = token.decode().partition(":")
