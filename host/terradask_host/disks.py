@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host.config import Paths
-from terradask_host.root_programs import INSTALL, OWNER, run_command, say
+from terradask_host.root_programs import INSTALL, OWNER, print_line, run_command
 
 #: AWS (recorded): The model of an NVMe instance store on EC2 is "Amazon EC2 NVMe Instance Storage".
 #: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
@@ -128,9 +128,9 @@ def main() -> int:
     """Return 0 if scratch space is ready on any disk, 1 if local disks could not be used."""
     try:
         run = partial(run_command, stderr=None)
-        prepare_scratch(Paths.of_environ(os.environ), run=run, log=say)
+        prepare_scratch(Paths.of_environ(os.environ), run=run, log=print_line)
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        say(f"local disks can't be used, scratch space lies on the volume: {error}")
+        print_line(f"local disks can't be used, scratch space lies on the volume: {error}")
         return 1
     return 0
 

@@ -24,7 +24,7 @@ from terradask_host.agent.retry import backoff
 from terradask_host.config import HostConfig, Paths, load_config, parse_document
 from terradask_host.errors import ConfigInvalid, HostError, MetadataUnavailable, ScriptFailed
 from terradask_host.metadata import Identity, InstanceMetadata
-from terradask_host.root_programs import HOST_UNIT, say, start_with_host
+from terradask_host.root_programs import HOST_UNIT, print_line, start_with_host
 from terradask_host.script_run import last_lines, run_script
 
 #: The scripts' names in ``host.json``.
@@ -248,9 +248,9 @@ def set_up(config: HostConfig, document: Mapping[str, Any], units: Path) -> None
     identity = _identity(config)
     _kept_identity(config.paths).write_text(json.dumps(asdict(identity)))
     if setup is not None:
-        say(f"host_setup begins, for at most {setup.timeout_seconds} s")
-        run_host_script(setup, config, identity, say)
-        say("host_setup has ended")
+        print_line(f"host_setup begins, for at most {setup.timeout_seconds} s")
+        run_host_script(setup, config, identity, print_line)
+        print_line("host_setup has ended")
     if leave is not None:
         start_with_host(units, UNIT, leave_unit(leave, config.paths))
 

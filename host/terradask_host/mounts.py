@@ -35,7 +35,7 @@ from pathlib import Path
 from terradask_host.config import Paths, parse_document
 from terradask_host.errors import ConfigInvalid, MountFailed
 from terradask_host.mount_list import REASON, HostMount, mounts_of
-from terradask_host.root_programs import HOST_UNIT, INSTALL, OWNER, run_command, say
+from terradask_host.root_programs import HOST_UNIT, INSTALL, OWNER, print_line, run_command
 from terradask_host.units import DISKS_UNIT
 
 #: After it systemd ends the mount's process, and kills it after as long again: NFS would wait
@@ -327,7 +327,7 @@ def mount_of(host_json: Path, paths: Paths) -> str:
                 region=str(document["region"]),
                 owner=(user.pw_uid, user.pw_gid),
                 run=run_command,
-                log=partial(say, stream=sys.stderr),
+                log=partial(print_line, stream=sys.stderr),
             )
             mounter.mount_all(mounts, host_json)
     except (ConfigInvalid, MountFailed) as error:

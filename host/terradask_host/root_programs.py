@@ -1,4 +1,4 @@
-"""What the programs share that root runs while a host boots."""
+"""Parts that the programs share that root runs while a host boots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST_UNIT = "terradask-host.service"
 INSTALL = ("dnf", "--assumeyes", "--quiet", "--setopt=install_weak_deps=False", "install")
 
 
-def say(line: str, stream: TextIO | None = None) -> None:
+def print_line(line: str, stream: TextIO | None = None) -> None:
     """Print a line of the boot's output."""
     print(f"terradask-boot: {line}", file=stream or sys.stdout, flush=True)
 

@@ -42,7 +42,7 @@ class SharedLimits:
     read_limits, read_groups
         Read the limits' document, and AWS's description of the workspace's groups.
     owner
-        Who has started the cluster.
+        The cluster's, who has started it.
     month_spent
         The month's cost at the run's start.
     age_seconds

@@ -1,4 +1,4 @@
-"""Reads a scheduler's gauges, and what clients ask of it, from it and its workers' heartbeats."""
+"""Reads a scheduler's gauges, and its workers' use for clients, from it and from heartbeats."""
 
 from __future__ import annotations
 
