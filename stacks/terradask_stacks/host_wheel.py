@@ -11,12 +11,20 @@ from functools import cached_property
 from pathlib import Path
 
 from terradask_modules.errors import TerradaskError
-from terradask_stacks.wheel_file import write_wheel
+from terradask_stacks.wheel_file import pure_wheel
 
 PACKAGE = "terradask_host"
 
 #: The folder in the stack's for the file.
 FOLDER = "host"
+
+_METADATA = """\
+Summary: The program that each instance of a terradask cluster runs
+License: Apache-2.0
+Requires-Python: >=3.11
+Requires-Dist: botocore
+Requires-Dist: uv
+"""
 
 
 @dataclass(frozen=True)
@@ -54,19 +62,14 @@ def build_host_wheel() -> HostWheel:
     Raises `TerradaskError` when the package is not installed, or its version can't be read.
     """
     source = _package_folder()
-    version = _version(source / "__init__.py")
-    info = f"{PACKAGE}-{version}.dist-info"
     members = {
         f"{PACKAGE}/{path.relative_to(source).as_posix()}": path.read_bytes()
         for path in source.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    members[f"{info}/METADATA"] = _metadata(version)
-    members[f"{info}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    )
-    content = write_wheel(members, compression=zipfile.ZIP_STORED, mode=0o100644)
-    return HostWheel(f"{PACKAGE}-{version}-py3-none-any.whl", content)
+    options = {"compression": zipfile.ZIP_STORED, "mode": 0o100644}
+    version = _version(source / "__init__.py")
+    return HostWheel(*pure_wheel("terradask-host", version, members, _METADATA, **options))
 
 
 def _package_folder() -> Path:
@@ -86,17 +89,3 @@ def _version(path: Path) -> str:
             f"{path} has no __version__.", advice="Install terradask again: its files are damaged."
         )
     return found[1]
-
-
-def _metadata(version: str) -> bytes:
-    lines = [
-        "Metadata-Version: 2.1",
-        "Name: terradask-host",
-        f"Version: {version}",
-        "Summary: The program that each instance of a terradask cluster runs",
-        "License: Apache-2.0",
-        "Requires-Python: >=3.11",
-        "Requires-Dist: botocore",
-        "Requires-Dist: uv",
-    ]
-    return ("\n".join(lines) + "\n").encode()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from terradask_modules.frameworks import installed_version
 
 
 def terradask_version() -> str:
     """Return the version of the installed distribution."""
-    try:
-        return version("terradask")
-    except PackageNotFoundError:
-        return "0.0.0"
+    return installed_version("terradask") or "0.0.0"

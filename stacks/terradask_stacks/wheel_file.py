@@ -7,6 +7,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Mapping
+from typing import Any
 
 #: The first day that a zip archive can hold.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -34,6 +35,22 @@ def write_wheel(
             member.external_attr = mode << 16
             archive.writestr(member, every[path], compression)
     return packed.getvalue()
+
+
+def pure_wheel(
+    name: str, version: str, files: Mapping[str, bytes], metadata: str = "", **options: Any
+) -> tuple[str, bytes]:
+    """Return the file name and the content of a wheel of pure Python with these files; `metadata`
+    are further lines of METADATA, `options` those of `write_wheel`.
+    """
+    stem = f"{name.replace('-', '_')}-{version}"
+    about = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
+    }
+    own = {f"{stem}.dist-info/{file}": text.encode() for file, text in about.items()}
+    return f"{stem}-py3-none-any.whl", write_wheel({**files, **own}, **options)
 
 
 def _digest(content: bytes) -> str:

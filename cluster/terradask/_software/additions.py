@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from terradask._software.client_versions import ADDED
-from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import local_folders
-from terradask._software.indexes.indexes import Indexes, read_indexes
 from terradask._software.lock import SoftwareLock
 from terradask._software.requirements import Request, Requirements
 from terradask._software.resolver import name_of
@@ -22,21 +19,17 @@ def add_to_list(
     """Add these requirements to the locked packages of this environment. As `add_to_file`."""
     if not wanted:
         return lock
-    machine = Machine.here(environ)
-    indexes = read_indexes(environ, machine)
     # Only errors name the file.
-    place = machine.folder / "terradask.toml"
-    folders = local_folders(environ, machine)
-    resolve = Requirements(place, architecture, indexes.environ(environ), folders)
-    return _with(lock, wanted, resolve, indexes)
+    place = Path.cwd() / "terradask.toml"
+    return _with(lock, wanted, Requirements.of(place, architecture, environ))
 
 
-def add_to_file(lock: SoftwareLock, resolve: Requirements, indexes: Indexes) -> SoftwareLock:
+def add_to_file(lock: SoftwareLock, resolve: Requirements) -> SoftwareLock:
     """Add what every host needs to a file's packages, in versions that suit these. A package
     without such a version is listed as missing.
     """
     wanted = [each for each in ADDED if name_of(each) not in lock.versions]
-    return _with(lock, wanted, resolve, indexes) if wanted else lock
+    return _with(lock, wanted, resolve) if wanted else lock
 
 
 def without_hashes(lock: SoftwareLock, wanted: Sequence[str], lock_file: Path) -> SoftwareLock:
@@ -45,17 +38,15 @@ def without_hashes(lock: SoftwareLock, wanted: Sequence[str], lock_file: Path) -
     return replace(lock, missing={**lock.missing, **dict.fromkeys(map(name_of, wanted), why)})
 
 
-def _with(
-    lock: SoftwareLock, wanted: Sequence[str], resolve: Requirements, indexes: Indexes
-) -> SoftwareLock:
+def _with(lock: SoftwareLock, wanted: Sequence[str], resolve: Requirements) -> SoftwareLock:
     # uv doesn't look up the locked packages.
     request = Request((), tuple(wanted), has_base=True, provided=lock.versions)
     try:
-        found = resolve.resolve(request).lock(lock.python, indexes)
+        found = resolve.resolve(request).lock(lock.python)
     except (SetupError, SoftwareNotResolved, SoftwareUnusable) as error:
         if len(wanted) > 1 and not _is_unanswered(error):
             for each in wanted:
-                lock = _with(lock, [each], resolve, indexes)
+                lock = _with(lock, [each], resolve)
             return lock
         return replace(
             lock, missing={**lock.missing, **dict.fromkeys(map(name_of, wanted), _why(error))}

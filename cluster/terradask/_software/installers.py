@@ -5,7 +5,6 @@ An environment made by pip has pip, and one made by uv has uv on ``PATH``.
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from terradask.errors import SetupError
+from terradask_modules.frameworks import installed_version
 from terradask_modules.programs import environ_for_programs, find_program
 from terradask_stacks.user_folders import cache_folder
 
@@ -84,11 +84,7 @@ def _is_old(uv: str, _written_at: int) -> bool:
 
 
 def _has_pip() -> bool:
-    try:
-        importlib.metadata.distribution("pip")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    return installed_version("pip") is not None
 
 
 def _pip_command(environ: Mapping[str, str]) -> list[str]:

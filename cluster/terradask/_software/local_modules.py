@@ -15,7 +15,7 @@ from terradask._software.package_origin import editable_folder
 from terradask._software.scan import OWN
 from terradask.errors import SoftwareUnusable
 from terradask_host.preload.local_names import VARIABLE
-from terradask_stacks.wheel_file import write_wheel
+from terradask_stacks.wheel_file import pure_wheel
 
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
@@ -25,7 +25,6 @@ NAME = "terradask-local-modules"
 
 _MAX_BYTES = 20_000_000
 _MOST_NAMES = 100
-_ABOUT = "terradask_local_modules-0.dist-info"
 #: Top-level names that wheels install by mistake and that are never imported.
 _STRAY = frozenset(
     {"benchmark", "benchmarks", "conftest", "doc", "docs", "example", "examples", "scripts"}
@@ -60,14 +59,7 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
         why = f"{size} bytes of Python files" if files else "it has no module and no package"
         raise _refused(folder, why)
     content = {name: path.read_bytes() for name, path in files.items()}
-    about = {
-        "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 0\n",
-        "WHEEL": "Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\n"
-        "Tag: py3-none-any\n",
-    }
-    content |= {f"{_ABOUT}/{name}": text.encode() for name, text in about.items()}
-    filename = f"{_ABOUT.removesuffix('.dist-info')}-py3-none-any.whl"
-    return LocalWheel(NAME, "0", filename, write_wheel(content))
+    return LocalWheel(NAME, "0", *pure_wheel(NAME, "0", content))
 
 
 def unsent_modules_variable(settings: SoftwareSettings) -> dict[str, str]:

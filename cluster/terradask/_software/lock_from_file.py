@@ -15,8 +15,7 @@ from terradask._software.conda.file import configured_channels
 from terradask._software.conda.lock import installer_wheel, lock_conda_file
 from terradask._software.hosts import python_version
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import local_folders
-from terradask._software.indexes.indexes import Indexes, link_pages, read_indexes
+from terradask._software.indexes.indexes import link_pages
 from terradask._software.local_wheels import build_direct
 from terradask._software.lock import SoftwareLock, with_conda
 from terradask._software.pylock import select_for_hosts
@@ -26,9 +25,9 @@ from terradask._software.requirements import FoundPackages, Request, Requirement
 from terradask._software.scan import OWN
 from terradask._software.software_file import (
     kind_of,
+    read_file,
     read_project_file,
     read_requirements_file,
-    unreadable,
 )
 from terradask._software.uv import run_uv
 
@@ -44,37 +43,32 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     path = path.absolute()
     kind = kind_of(path)
     if kind != "requirements" and path.is_file():
-        refuse_aws_secrets(path, _read(path))
+        refuse_aws_secrets(path, read_file(path))
     if kind == "conda":
         return lock_conda_file(path, architecture, environ)
-    machine = replace(Machine.here(environ), folder=path.parent)
     file = read_requirements_file(path, environ) if kind == "requirements" else None
-    indexes = read_indexes(environ, machine, () if file is None else file.indexes)
-    of_uv = indexes.environ(environ)
-    wanted = Requirements(path, architecture, of_uv, local_folders(environ, machine))
+    wanted = Requirements.of(path, architecture, environ, () if file is None else file.indexes)
     if kind in ("uv.lock", "pylock.toml"):
-        text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
-        lock = _as_locked(path, text, architecture, indexes, environ)
+        text = _exported(path, wanted.environ) if kind == "uv.lock" else read_file(path)
+        lock = _as_locked(wanted, text, environ)
     else:
         python = python_for_hosts()
         request = _project_request(path) if file is None else Request.of_file(path, file)
-        lock = wanted.resolve(request).lock(python, indexes)
-    return add_to_file(lock, wanted, indexes)
+        lock = wanted.resolve(request).lock(python)
+    return add_to_file(lock, wanted)
 
 
-def _as_locked(
-    path: Path, text: str, architecture: str, indexes: Indexes, environ: Mapping[str, str]
-) -> SoftwareLock:
+def _as_locked(wanted: Requirements, text: str, environ: Mapping[str, str]) -> SoftwareLock:
     """Return the hosts' packages in the text of a ``pylock.toml``."""
+    path, architecture = wanted.path, wanted.architecture
     pages = link_pages(environ, replace(Machine.here(environ), folder=path.parent))
     selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
     conda, channels = conda_packages(text, path, architecture)
     # conda brings its own Python.
     python = python_version() if conda else python_for_hosts()
-    of_uv = indexes.environ(environ)
     direct = [each for each in selected.direct if each.name != OWN]
-    wheels = [build_direct(each, architecture, of_uv) for each in direct]
-    lock = FoundPackages(selected, wheels, is_lock=True).lock(python, indexes)
+    wheels = [build_direct(each, architecture, wanted.environ) for each in direct]
+    lock = FoundPackages(selected, wanted.indexes, wheels, is_lock=True).lock(python)
     if conda:
         installer = installer_wheel(architecture)
         lock = with_conda(lock, conda, installer, configured_channels(channels, environ))
@@ -88,19 +82,9 @@ def lock_requirements(
     """Lock hosts to the requirements in a settings file. Raises as `lock_file_packages`."""
     refuse_aws_secrets(settings, "\n".join(requirements))
     python = python_for_hosts()
-    machine = replace(Machine.here(environ), folder=settings.parent)
-    indexes = read_indexes(environ, machine)
-    folders = local_folders(environ, machine)
-    wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
+    wanted = Requirements.of(settings, architecture, environ)
     found = wanted.resolve(Request((), tuple(requirements)))
-    return add_to_file(found.lock(python, indexes), wanted, indexes)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from error
+    return add_to_file(found.lock(python), wanted)
 
 
 def _exported(path: Path, environ: Mapping[str, str]) -> str:

@@ -49,6 +49,7 @@ from terradask._software.scan import (
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import InvalidInput, SoftwareUnusable
+from terradask_modules.frameworks import installed_version
 
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
@@ -279,10 +280,8 @@ def _added(names: object) -> list[str]:
     has = {canonicalize_name(Requirement(name).name) for name in names}
     if JUPYTERLAB in has:
         return list(names)
-    try:
-        importlib.metadata.distribution(JUPYTERLAB)
-    except importlib.metadata.PackageNotFoundError:
-        raise _missing("this environment") from None
+    if installed_version(JUPYTERLAB) is None:
+        raise _missing("this environment")
     return [*names, JUPYTERLAB]
 
 

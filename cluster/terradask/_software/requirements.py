@@ -15,8 +15,12 @@ from terradask._software.archive_hashes import read_lock_file
 from terradask._software.client_versions import ADDED, SAME, index_fields
 from terradask._software.environment import read_installed, with_folder_origins
 from terradask._software.hosts import host_markers
-from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import Folder, find_only_in_folders
+from terradask._software.indexes.configured import ConfiguredIndex, Machine
+from terradask._software.indexes.folder_archives import (
+    Folder,
+    find_only_in_folders,
+    local_folders,
+)
 from terradask._software.indexes.indexes import (
     Index,
     Indexes,
@@ -37,7 +41,7 @@ from terradask._software.resolver import Resolver, Unsolvable, name_of
 from terradask._software.scan import OWN, TOOLS, Installed
 from terradask._software.software_file import RequirementsFile, direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
-from terradask_stacks.wheel_file import write_wheel
+from terradask_stacks.wheel_file import pure_wheel
 
 #: In place of a package that can't be built, so that uv names its dependents.
 _REFUSED = "/terradask-refused/"
@@ -48,10 +52,11 @@ class FoundPackages:
     """A file's packages for hosts."""
 
     selected: Selected
+    indexes: Indexes
     wheels: Sequence[LocalWheel] = ()
     is_lock: bool = False
 
-    def lock(self, python: str, indexes: Indexes) -> SoftwareLock:
+    def lock(self, python: str) -> SoftwareLock:
         """Return the lock, without terradask and its tools: hosts run their own program."""
         left_out = {OWN, *TOOLS}
         packages = {n: v for n, v in self.selected.packages.items() if n not in left_out}
@@ -61,15 +66,15 @@ class FoundPackages:
             {name: hashes for name, hashes in self.selected.hashes.items() if name in packages},
             yanked={name: why for name, why in self.selected.yanked.items() if name in packages},
             wheels=self.wheels,
-            **index_fields(indexes, {name: self._options(name, indexes) for name in packages}),
+            **index_fields(self.indexes, {name: self._options(name) for name in packages}),
         )
 
-    def _options(self, name: str, indexes: Indexes) -> Sequence[str]:
+    def _options(self, name: str) -> Sequence[str]:
         url = self.selected.indexes.get(name)
-        if url is not None and self.is_lock and indexes.tool is None:
+        if url is not None and self.is_lock and self.indexes.tool is None:
             # The hosts' image may name another default index.
             return (f"--default-index={url}",)
-        return indexes.options(url)
+        return self.indexes.options(url)
 
 
 @dataclass(frozen=True)
@@ -112,9 +117,26 @@ class Requirements:
 
     path: Path
     architecture: str
+    #: With the variables of the indexes.
     environ: Mapping[str, str]
+    indexes: Indexes
     #: Local folders with archives in pip's and uv's configuration.
-    folders: Sequence[Folder] = ()
+    folders: Sequence[Folder]
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        architecture: str,
+        environ: Mapping[str, str],
+        more: Sequence[ConfiguredIndex] = (),
+    ) -> Requirements:
+        """Read the indexes and folders that are configured for the file's folder, the indexes after
+        those in `more`.
+        """
+        machine = replace(Machine.here(environ), folder=path.parent)
+        indexes, folders = read_indexes(environ, machine, more), local_folders(environ, machine)
+        return cls(path, architecture, indexes.environ(environ), indexes, folders)
 
     def resolve(self, request: Request) -> FoundPackages:
         """Resolve a request, preferring the local versions."""
@@ -146,7 +168,7 @@ class Requirements:
             for each in found.direct
             if each.name not in {OWN, *request.provided}
         ]
-        return FoundPackages(found, wheels)
+        return FoundPackages(found, self.indexes, wheels)
 
     def _resolved(
         self, request: Request, resolver: Resolver, folder: Path
@@ -216,8 +238,7 @@ class Requirements:
 
     def _sources(self) -> dict[str, Index]:
         machine = replace(Machine.here(self.environ), folder=self.path.parent)
-        indexes = read_indexes(self.environ, machine)
-        return index_sources(indexes, machine, host_markers(self.architecture))
+        return index_sources(self.indexes, machine, host_markers(self.architecture))
 
     def _with_file_hashes(self, found: Selected) -> Selected:
         """Keep only the hashes of the file. Check that wheels from pages have theirs."""
@@ -271,20 +292,9 @@ def _placeholder_constraints(provided: Mapping[str, str], folder: Path) -> list[
     """
     made = []
     for name, version in provided.items():
-        stem = f"{re.sub('-', '_', name)}-{Version(version)}"
-        about = f"{stem}.dist-info"
-        wheel = folder / f"{stem}-py3-none-any.whl"
-        wheel.write_bytes(
-            write_wheel(
-                {
-                    f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\n"
-                    f"Version: {Version(version)}\n".encode(),
-                    f"{about}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
-                    b"Tag: py3-none-any\n",
-                }
-            )
-        )
-        made.append(f"{name} @ {wheel.as_uri()}")
+        filename, content = pure_wheel(name, str(Version(version)), {})
+        (folder / filename).write_bytes(content)
+        made.append(f"{name} @ {(folder / filename).as_uri()}")
     return made
 
 

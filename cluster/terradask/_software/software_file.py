@@ -141,6 +141,14 @@ def _with_absolute_path(line: str, folder: Path) -> str:
     return f"{limits[1]} {folder.absolute() / limits[2].strip(_QUOTES)}"
 
 
+def read_file(path: Path) -> str:
+    """Return a file's text. Raises `SoftwareUnusable`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+
+
 def unreadable(path: Path, error: Exception) -> SoftwareUnusable:
     """Return the error for an unreadable file, without its contents."""
     if isinstance(error, FileNotFoundError):
@@ -178,11 +186,7 @@ def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator
     if path in seen:
         return
     seen.append(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from error
-    for _, written in logical_lines(text):
+    for _, written in logical_lines(read_file(path)):
         refuse_aws_secrets(path, written)
         line = expanded(written, environ)
         limits = _LIMITS.fullmatch(line)

@@ -163,16 +163,7 @@ def uv_settings(
 
 def to_toml(settings: Mapping[str, Any]) -> str:
     """Return settings as the text of a ``uv.toml``."""
-    return "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in settings.items())
+    import tomlkit
 
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        pairs = (f"{json.dumps(name)} = {_value(each)}" for name, each in value.items())
-        return f"{{ {', '.join(pairs)} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
     # uv reads dates as strings.
-    return json.dumps(str(value), ensure_ascii=False)
+    return tomlkit.dumps(json.loads(json.dumps(settings, default=str)))

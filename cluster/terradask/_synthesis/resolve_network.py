@@ -8,7 +8,6 @@ zone would change a network.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import ipaddress
 import os
 from collections.abc import Collection, Mapping
@@ -130,8 +129,7 @@ def _limits(settings: Settings, aws: Aws, existing: NetworkLock | None) -> Limit
         by, at = deployed.pop("set_by", None), deployed.pop("set_at", None)
         if deployed == limits and by is not None and at is not None:
             return LimitsLock(limits=limits, set_by=by, set_at=at)
-    now = utc_text(datetime.datetime.now(datetime.UTC))
-    return LimitsLock(limits=limits, set_by=aws.caller_arn, set_at=now)
+    return LimitsLock(limits=limits, set_by=aws.caller_arn, set_at=utc_text())
 
 
 def _check_block(cidr: str) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from terradask._aws.s3 import as_json
@@ -18,6 +16,7 @@ from terradask._clusters.built_environments import (
 )
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.start import bootable_baseline
+from terradask._common.clock import utc_text
 from terradask._observe.record import ClusterRecord
 from terradask._observe.store import SOFTWARE
 from terradask._software.lock import SoftwareLock
@@ -30,6 +29,7 @@ from terradask._software.named_environments import (
 from terradask._software.software_file import software_of
 from terradask.errors import InvalidInput
 from terradask_host.documents import EnvironmentArchive
+from terradask_modules.frameworks import installed_version
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.settings.software import DEFAULT_ENVIRONMENT, EnvironmentSettings
 
@@ -70,7 +70,7 @@ class Environments:
             name,
             lock,
             settings.architecture,
-            at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            at=utc_text(),
             by=self.aws.caller_arn,
             declaration=self._declaration(settings),
         )
@@ -122,13 +122,12 @@ class Environments:
 
 
 def _check_no_package(name: str) -> None:
-    try:
-        found = importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
+    version = installed_version(name)
+    if version is None:
         return
     raise InvalidInput(
         f"Environment {name!r} has the name of a locally installed package.",
-        given=f"{name} {found.version}",
+        given=f"{name} {version}",
         allowed="a name that no package has",
         advice=f"give [environments.{name}] another name: Cluster(software={name!r}) means the "
         "package",

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from terradask._common.clock import utc_text
 from terradask._common.masking import masked_text
 from terradask._common.progress import Message, phase
 from terradask._plans.basis import (
@@ -227,7 +228,7 @@ class Stack:
             configuration_sha256=configuration_sha256(self.folder),
             serial=written.state.serial,
             lineage=written.state.lineage,
-            planned_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            planned_at=utc_text(),
             program=self.terraform.program.name,
         )
 

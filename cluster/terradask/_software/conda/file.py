@@ -15,7 +15,7 @@ from terradask._software.indexes.configured import ConfiguredIndex, Machine
 from terradask._software.indexes.credentials import credentials_for
 from terradask._software.indexes.indexes import is_loopback_url, without_user
 from terradask._software.refused import file_refused
-from terradask._software.software_file import unreadable
+from terradask._software.software_file import read_file
 
 #: Keys of conda and conda-lock; hosts ignore prefix and name.
 _KEYS = ("name", "channels", "dependencies", "platforms", "prefix")
@@ -62,9 +62,7 @@ def _parsed(path: Path) -> Mapping[Any, Any]:
     import yaml  # type: ignore[import-untyped]  # PyYAML carries no types
 
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(path, error) from error
+        document = yaml.safe_load(read_file(path))
     except yaml.YAMLError as error:
         # YAML's error repeats lines, which may have credentials.
         mark = getattr(error, "problem_mark", None)

@@ -21,8 +21,6 @@ from terradask._software.conda.solver import CondaPackage, CondaSolver, subdir_o
 from terradask._software.host_packages import BootLock, download, packages_cache
 from terradask._software.hosts import python_version
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import local_folders
-from terradask._software.indexes.indexes import read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.lock import CONDA_DASK, SoftwareLock, with_conda
 from terradask._software.refused import file_refused
@@ -58,7 +56,7 @@ def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -
         installer = pool.submit(installer_wheel, architecture)
         lock = SoftwareLock(python_version())
         if lines:
-            lock = _resolve_pip_list(lines, solver, conda, machine)
+            lock = _resolve_pip_list(lines, solver, conda)
         lock = with_conda(lock, conda, installer.result(), channels)
     why = client_mismatch(lock.versions)
     if why is not None:
@@ -67,14 +65,13 @@ def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -
 
 
 def _resolve_pip_list(
-    lines: Sequence[str], solver: CondaSolver, conda: Sequence[CondaPackage], machine: Machine
+    lines: Sequence[str], solver: CondaSolver, conda: Sequence[CondaPackage]
 ) -> SoftwareLock:
     """Resolve the pip list. No index is asked for packages that conda provides."""
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         listed = Path(made, "requirements.txt")
         listed.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         file = read_requirements_file(listed, solver.environ)
-        indexes = read_indexes(solver.environ, machine, file.indexes)
         request = replace(
             Request.of_file(listed, file),
             is_hashed=False,
@@ -82,10 +79,8 @@ def _resolve_pip_list(
             has_base=True,
             provided=solver.distributions(conda),
         )
-        environ = indexes.environ(solver.environ)
-        folders = local_folders(solver.environ, machine)
-        found = Requirements(solver.path, solver.architecture, environ, folders).resolve(request)
-    return found.lock(python_version(), indexes)
+        of_file = solver.path, solver.architecture, solver.environ, file.indexes
+        return Requirements.of(*of_file).resolve(request).lock(python_version())
 
 
 def _base(of_pip: Collection[str]) -> list[str]:

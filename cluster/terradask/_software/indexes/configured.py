@@ -28,9 +28,12 @@ class ConfiguredIndex:
 
     #: It may have credentials.
     url: str = field(repr=False)
+    #: The variable or file that configured it.
     source: str
     name: str | None = None
+    #: Asked last.
     is_default: bool = False
+    #: Asked only for the packages that a project's settings assign to it.
     explicit: bool = False
     #: Whether the tool asks the keyring for credentials.
     keyring: bool = False

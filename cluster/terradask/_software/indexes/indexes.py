@@ -37,18 +37,9 @@ _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
 @dataclass(frozen=True)
-class Index:
-    """One package index."""
+class Index(ConfiguredIndex):
+    """One package index; its URL has no credentials."""
 
-    #: Without credentials.
-    url: str
-    #: The variable or file that configured it.
-    source: str
-    name: str | None = None
-    #: Asked last.
-    is_default: bool = False
-    #: Asked only for the packages that a project's settings assign to it.
-    explicit: bool = False
     #: Whether hosts can reach it; false for a local folder.
     is_remote: bool = True
     #: ``user:password`` as in a URL.
@@ -224,16 +215,8 @@ def _read(found: ConfiguredIndex, environ: Mapping[str, str], machine: Machine) 
         )
     is_remote = url == PUBLIC or is_remote_url(url)
     known = credentials_for(url, user, found, environ, machine) if is_remote else Credentials()
-    return Index(
-        url,
-        found.source,
-        found.name,
-        found.is_default,
-        found.explicit,
-        is_remote,
-        known.text,
-        known.source,
-    )
+    own = {"is_remote": is_remote, "credentials": known.text, "credentials_from": known.source}
+    return Index(**{**vars(found), "url": url, **own})
 
 
 # ---- the index that a uv project takes a package from: [tool.uv.sources] -------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from terradask._common.clock import epoch_text
 from terradask._common.json_text import parse_json
 from terradask._common.processes import (
     is_alive,
@@ -99,11 +100,7 @@ class LockInfo:
     @property
     def moment(self) -> str | None:
         """Time of acquisition, to the second; the original text if unreadable."""
-        if self.seconds is None:
-            return self.since
-        return datetime.datetime.fromtimestamp(self.seconds, datetime.UTC).strftime(
-            "%Y-%m-%dT%H:%M:%SZ"
-        )
+        return self.since if self.seconds is None else epoch_text(self.seconds)
 
 
 #: Latest time after its start at which a Terraform reports a locked state; then it waits.
