@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from terradask_simulator.aws.access_keys import read_owner_key
+from terradask_simulator.aws.backend import ACCOUNT, TRUST
 from terradask_simulator.environment import complete, credentials_path, laid_over
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.process import (
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from terradask_simulator.iam import LoggedRequest
 
 __all__ = ["HostInfo", "Simulator"]
+
+#: AWS (iam-sizes)
+_MAX_CHARACTERS = 6_144
 
 
 @dataclass(frozen=True)
@@ -211,13 +216,33 @@ class Simulator(Switches):
     def _credentials_of(
         self, name: str, policies: Sequence[Mapping[str, Any] | str]
     ) -> dict[str, str]:
-        from terradask_simulator.aws.iam.roles import assume
-
-        with (
-            contextlib.closing(self.client("iam")) as iam,
-            contextlib.closing(self.client("sts")) as sts,
-        ):
-            return assume(iam, sts, name, policies)
+        documents = [one if isinstance(one, str) else json.dumps(one) for one in policies]
+        for document in documents:
+            size = len("".join(document.split()))
+            if size > _MAX_CHARACTERS:
+                raise SimulatorError(
+                    "A managed policy is larger than AWS allows",
+                    given=f"{size} characters",
+                    allowed=str(_MAX_CHARACTERS),
+                    advice="split it",
+                )
+        with contextlib.closing(self.client("iam")) as iam:
+            with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+                iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(TRUST))
+            for attached in iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
+                iam.detach_role_policy(RoleName=name, PolicyArn=attached["PolicyArn"])
+                iam.delete_policy(PolicyArn=attached["PolicyArn"])
+            for number, document in enumerate(documents):
+                made = iam.create_policy(PolicyName=f"{name}-{number}", PolicyDocument=document)
+                iam.attach_role_policy(RoleName=name, PolicyArn=made["Policy"]["Arn"])
+        with contextlib.closing(self.client("sts")) as sts:
+            role = f"arn:aws:iam::{ACCOUNT}:role/{name}"
+            session = sts.assume_role(RoleArn=role, RoleSessionName=name)["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": session["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": session["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": session["SessionToken"],
+        }
 
     def session(self) -> boto3.Session:
         """Return a boto3 session of the user of the embedded AWS.

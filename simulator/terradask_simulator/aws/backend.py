@@ -13,6 +13,7 @@ __all__ = [
     "ACCOUNTS",
     "BELL",
     "STATE_LOCK",
+    "TRUST",
     "account_in",
     "autoscaling_backends",
     "ec2_backends",
@@ -25,6 +26,18 @@ ACCOUNT = "123456789012"
 
 #: All accounts; a switch adds others.
 ACCOUNTS = [ACCOUNT]
+
+#: Lets the callers of the owner's account assume a role.
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
 
 #: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running
 #: them in parallel would gain nothing; running them one by one makes conditional writes and changes

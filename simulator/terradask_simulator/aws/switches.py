@@ -1,29 +1,33 @@
-"""Switches for behaviour of AWS and of the network that moto lacks."""
+"""Switches for behaviour of AWS and of the network that moto lacks.
+
+AWS (documented): Organizations makes a role OrganizationAccountAccessRole in an account that it
+creates, which its own account's callers may assume, and which may do everything.
+https://docs.aws.amazon.com/organizations/latest/userguide/orgs_manage_accounts_access.html
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from terradask_simulator.aws.accounts import add_account
-from terradask_simulator.aws.backend import ACCOUNTS
+from terradask_simulator.aws.backend import ACCOUNTS, TRUST
 from terradask_simulator.aws.endpoint.answers import LATER_VALUES, LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.fidelity import (
     buckets,
     clock,
-    deleted_secrets,
+    not_yet,
     slow_instances,
     spot,
     young_buckets,
     young_identities,
     young_resources,
 )
-from terradask_simulator.aws.fidelity.contention import CONTENTION
 from terradask_simulator.aws.fidelity.launch_limits import (
     ACCOUNT_STATE,
     ENFORCEMENT,
@@ -39,6 +43,12 @@ from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.switchboard import Switch, Undo, turning
 
 __all__ = ["aws_switches"]
+
+_ACCESS_ROLE = "OrganizationAccountAccessRole"
+_EVERYTHING = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+}
 
 
 def aws_switches(
@@ -77,10 +87,10 @@ def aws_switches(
         "interrupt_spot": Switch(spot.interrupt),
         "recommend_rebalance": Switch(spot.recommend_rebalance),
         "throttle": turning("throttle", throttle),
-        "contend_groups": turning("contend_groups", CONTENTION),
+        "contend_groups": turning("contend_groups", not_yet.CONTENTION),
         "delay_identities": turning("delay_identities", young_identities.DELAY),
         "hide_resources": turning("hide_resources", young_resources.HIDING),
-        "linger_secrets": turning("linger_secrets", deleted_secrets.LINGERING),
+        "linger_secrets": turning("linger_secrets", not_yet.LINGERING),
         "delay_launches": turning("delay_launches", slow_instances.DELAYS),
         "cancel_launches": turning("cancel_launches", slow_instances.LAUNCH_FAILURE),
         "linger_terminating": turning("linger_terminating", slow_instances.LINGER),
@@ -105,17 +115,32 @@ def _no_capacity(instance_type: str, zone: str, market: str, beyond: int) -> Und
     return "allow_capacity", asdict(shortage)
 
 
-def _add_account(account: str) -> Undo:
-    add_account(account)
-    return None
+def _add_account(account: str) -> None:
+    from moto.iam.models import iam_backends
+
+    if not (len(account) == 12 and account.isdigit()):
+        raise SimulatorError("This is no number of an account", given=account, allowed="12 digits")
+    if account in ACCOUNTS:
+        return
+    iam = iam_backends[account]["aws"]
+    iam.create_role(
+        _ACCESS_ROLE,
+        json.dumps(TRUST),
+        path="/",
+        permissions_boundary=None,
+        description="",
+        tags=[],
+        max_session_duration="3600",
+    )
+    iam.put_role_policy(_ACCESS_ROLE, "AdministratorAccess", json.dumps(_EVERYTHING))
+    ACCOUNTS.append(account)
 
 
-def _allow_capacity(**shortage: Any) -> Undo:
+def _allow_capacity(**shortage: Any) -> None:
     if not shortage:
         SHORTAGES.clear()
     elif Shortage(**shortage) in SHORTAGES:
         SHORTAGES.remove(Shortage(**shortage))
-    return None
 
 
 def _set_quota(quota_code: str, value: float, service_code: str) -> Undo:
@@ -136,13 +161,12 @@ def _set_spot_price(instance_type: str, usd: str, zone: str) -> Undo:
     return "reset_spot_prices", {"instance_type": instance_type, "zone": zone}
 
 
-def _reset_spot_prices(instance_type: str = "*", zone: str = "*") -> Undo:
+def _reset_spot_prices(instance_type: str = "*", zone: str = "*") -> None:
     CHANGES[:] = [
         one
         for one in CHANGES
         if instance_type != "*" and (one.instance_type, one.zone) != (instance_type, zone)
     ]
-    return None
 
 
 def _spot_prices() -> list[dict[str, str]]:

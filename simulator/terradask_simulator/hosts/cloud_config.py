@@ -7,6 +7,7 @@ import binascii
 import gzip
 import zlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,11 +15,22 @@ import yaml  # type: ignore[import-untyped]  # PyYAML carries no types
 
 from terradask_simulator.errors import SimulatorError
 
-__all__ = ["BootFailed", "WrittenFile", "parse_cloud_config", "write_files"]
+__all__ = ["BootFailed", "WrittenFile", "check_installed", "parse_cloud_config", "write_files"]
 
 
 class BootFailed(SimulatorError):
     """A host failed before its program started."""
+
+
+def check_installed() -> None:
+    """Refuse to boot a machine where terradask's host program isn't installed: the simulator is a
+    separate distribution, which serves AWS without it. Raises `BootFailed`.
+    """
+    if find_spec("terradask_host") is None:
+        raise BootFailed(
+            "The instance boots terradask's host program, and terradask is not installed",
+            advice="pip install terradask, into the environment of the embedded AWS",
+        )
 
 
 #: Errors of unpacking invalid or truncated gzip data.

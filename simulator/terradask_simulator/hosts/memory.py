@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from terradask_simulator.hosts.host_program import check_installed
+from terradask_simulator.hosts.cloud_config import check_installed
 
 __all__ = ["forget_run", "make_run"]
 

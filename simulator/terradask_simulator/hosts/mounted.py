@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask_simulator.hosts.cloud_config import BootFailed
-from terradask_simulator.hosts.host_program import check_installed
+from terradask_simulator.hosts.cloud_config import BootFailed, check_installed
 
 if TYPE_CHECKING:
     from terradask_simulator.aws.credentials import RoleCredentials

@@ -17,8 +17,7 @@ from typing import Any
 
 from terradask_simulator.aws.credentials import RoleCredentials
 from terradask_simulator.aws.instances import InstanceView
-from terradask_simulator.hosts.cloud_config import BootFailed
-from terradask_simulator.hosts.host_program import check_installed
+from terradask_simulator.hosts.cloud_config import BootFailed, check_installed
 
 __all__ = ["BootOutput", "WheelStore", "read_host_json"]
 

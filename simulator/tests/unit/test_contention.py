@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from terradask_simulator.aws.fidelity.contention import CONTENTION, check_contention
+from terradask_simulator.aws.fidelity.not_yet import CONTENTION, check_contention
 from terradask_simulator.aws.iam.operation import Operation
 
 

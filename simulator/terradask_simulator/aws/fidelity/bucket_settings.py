@@ -1,4 +1,8 @@
-"""Refuse what S3 refuses of a bucket's creation and of its configuration.
+"""Give a bucket its defaults from its creation on, and refuse what S3 refuses of its creation and
+of its configuration.
+
+AWS (recorded): New S3 buckets encrypt with SSE-S3, block all public access, and own each object;
+each answer shows how an object is encrypted. tests/records/data/s3-settings.json
 
 AWS (recorded): S3 refuses a bucket's configuration whose document it can't read, or whose values it
 doesn't know, with these codes and texts. tests/records/data/s3-settings.json
@@ -24,12 +28,15 @@ __all__ = ["install"]
 #: 63. https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
+_HEADER = "x-amz-server-side-encryption"
 _OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
 
 
 def install() -> None:
-    """Replace how moto takes what configures a bucket."""
+    """Replace how moto takes what configures a bucket, and its buckets, which have no defaults."""
     from moto.s3.responses import S3Response
+
+    _install_defaults()
 
     @around(S3Response, "_bucket_response_put")
     def put(put: Any, response: Any, request: Any, bucket_name: str, query: Any) -> Any:
@@ -54,6 +61,54 @@ def install() -> None:
         bucket = response.backend.get_bucket(response.bucket_name)
         added = {"x-amz-bucket-arn": bucket.arn, "x-amz-access-point-alias": "false"}
         return status, {**headers, **added}, body
+
+
+def _install_defaults() -> None:
+    from moto.s3.models import FakeBucket, PublicAccessBlock, S3Backend
+    from moto.s3.responses import S3Response
+
+    @around(FakeBucket, "__init__")
+    def init(begin: Any, bucket: Any, *args: Any, **kwargs: Any) -> None:
+        begin(bucket, *args, **kwargs)
+        bucket.encryption = _default_encryption()
+        bucket.ownership_rule = "BucketOwnerEnforced"
+        bucket.public_access_block = PublicAccessBlock(True, True, True, True)
+
+    @around(S3Backend, "delete_bucket_encryption")
+    def delete_bucket_encryption(_: Any, backend: Any, bucket_name: str) -> None:
+        backend.get_bucket(bucket_name).encryption = _default_encryption()
+
+    @around(S3Backend, "create_multipart_upload")
+    def create(begin: Any, backend: Any, bucket_name: str, *args: Any, **kwargs: Any) -> Any:
+        upload = begin(backend, bucket_name, *args, **kwargs)
+        default = _default_of(backend, bucket_name)
+        if not upload.sse_encryption:
+            upload.sse_encryption = default["SSEAlgorithm"]
+            upload.kms_key_id = default.get("KMSMasterKeyID")
+        return upload
+
+    @around(S3Response, "_key_response_post")
+    def post(answer: Any, response: Any, request: Any, body: bytes, name: str, *args: Any) -> Any:
+        status, headers, content = answer(response, request, body, name, *args)
+        if "uploads" in args[0] and status == 200 and _HEADER not in headers:
+            default = _default_of(response.backend, name)
+            headers[_HEADER] = default["SSEAlgorithm"]
+            if default.get("KMSMasterKeyID"):
+                headers[f"{_HEADER}-aws-kms-key-id"] = default["KMSMasterKeyID"]
+        return status, headers, content
+
+
+def _default_encryption() -> dict[str, Any]:
+    return {
+        "Rule": {
+            "ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"},
+            "BucketKeyEnabled": False,
+        }
+    }
+
+
+def _default_of(backend: Any, bucket_name: str) -> dict[str, str]:
+    return backend.get_bucket(bucket_name).encryption["Rule"]["ApplyServerSideEncryptionByDefault"]
 
 
 def _with_arn(answer: Any, response: Any, bucket_name: str) -> Any:

@@ -2,16 +2,19 @@
 
 moto launches the template's type instead of an override's, on demand regardless of the policy, all
 in the first subnet, during the request that changed the capacity; it doesn't resume scale-in when
-protection is removed, and doesn't replace unhealthy instances.
+protection is removed, doesn't replace unhealthy instances, gives no reason for a suspended process,
+and suspends nothing by itself.
 """
 
 from __future__ import annotations
 
+import datetime
 import logging
 import time
 from typing import Any
 
-from terradask_simulator.aws.backend import now_text
+from terradask_simulator.aws.backend import BELL, now_text
+from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.fidelity.group_activities import (
     TERMINATING,
     end_members,
@@ -20,7 +23,6 @@ from terradask_simulator.aws.fidelity.group_activities import (
 )
 from terradask_simulator.aws.fidelity.group_launches import back_off, fill, launch
 from terradask_simulator.aws.fidelity.group_pools import has_capacity
-from terradask_simulator.aws.fidelity.group_suspensions import note_launches
 from terradask_simulator.aws.fidelity.group_zones import (
     JOINING,
     imbalance,
@@ -28,9 +30,10 @@ from terradask_simulator.aws.fidelity.group_zones import (
     scale_in_candidates,
 )
 from terradask_simulator.aws.fidelity.lifecycle_hooks import ABANDON, hold
+from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.fidelity.warm_pools import draw, keep_pool
 
-__all__ = ["maintain", "maintain_all"]
+__all__ = ["install", "maintain", "maintain_all"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +45,16 @@ BATCH = 100
 #: How long a group must be at its capacity before its zones are balanced, and after a failure; AWS
 #: publishes no figures.
 _SETTLED_SECONDS, _FAILED_SECONDS = 1.0, 60.0
+
+#: AWS (documented): a group that tried for over 24 hours to launch instances, without launching
+#: any, is suspended by AWS. https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
+_FAILED_FOR = datetime.timedelta(hours=24)
+
+#: AWS (recorded): the reason of a suspension by a caller begins with these words.
+#: https://github.com/cloud-custodian/cloud-custodian/tree/df800e9e94/tests/data/placebo/test_asg_suspend
+_BY_CALLER = "User suspended at"
+#: AWS (believed): the reason of AWS's own suspensions has other words, and it suspends ``Launch``.
+_BY_AWS = "AdministrativeSuspension at"
 
 
 def maintain_all(backend: Any) -> bool:
@@ -84,10 +97,10 @@ def _reach_capacity(group: Any, suspended: set[str]) -> bool:
     ):
         wanted = min(missing, BATCH) - draw(group, min(missing, BATCH))
         launched = not wanted or launch(group, wanted)
-        note_launches(group, failed=not launched, empty=not members(group))
+        _note_launches(group, failed=not launched, empty=not members(group))
         return launched and missing > BATCH
     if missing <= 0:
-        note_launches(group, failed=False, empty=False)
+        _note_launches(group, failed=False, empty=False)
     if missing < 0 and "Terminate" not in suspended:
         return _scale_in(group, min(-missing, BATCH)) and -missing > BATCH
     if not missing and not suspended & {"AZRebalance", "Launch", "Terminate"}:
@@ -187,3 +200,47 @@ def _rebalance(group: Any) -> None:
         group._embedded_settled_at = None
     else:
         group._embedded_settled_at = now + _FAILED_SECONDS
+
+
+def _note_launches(group: Any, *, failed: bool, empty: bool) -> None:
+    """Note the outcome of a group's launches; suspend an empty group that failed for a day."""
+    since = group.__dict__.get("_embedded_failing_since")
+    if not failed or not empty:
+        group._embedded_failing_since = None
+    elif since is None:
+        group._embedded_failing_since = aws_now()
+    elif aws_now() - since > _FAILED_FOR:
+        _reasons(group)["Launch"] = f"{_BY_AWS} {now_text()}"
+        group._suspended_processes = sorted({*group._suspended_processes, "Launch"})
+        group._embedded_failing_since = None
+
+
+def _reasons(group: Any) -> dict[str, str]:
+    return group.__dict__.setdefault("_embedded_suspensions", {})
+
+
+def install() -> None:
+    """Make descriptions give reasons."""
+    from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup
+
+    def described(group: Any) -> list[dict[str, str]]:
+        reasons = _reasons(group)
+        return [
+            {"ProcessName": one, "SuspensionReason": reasons.get(one, "")}
+            for one in group._suspended_processes
+        ]
+
+    def changed(group: Any, processes: list[str]) -> None:
+        reasons = _reasons(group)
+        for process in reasons.keys() - set(processes):
+            del reasons[process]
+        for process in processes:
+            reasons.setdefault(process, f"{_BY_CALLER} {now_text()}")
+        group._suspended_processes = processes
+
+    FakeAutoScalingGroup.suspended_processes = property(described, changed)
+
+    @around(AutoScalingBackend, "resume_processes")
+    def resume_processes(resume: Any, backend: Any, *args: Any, **kwargs: Any) -> None:
+        resume(backend, *args, **kwargs)
+        BELL.set()
