@@ -14,7 +14,7 @@ from terradask._aws.session import Aws
 from terradask._observe.record import locate_cluster
 from terradask._observe.secret import ClusterSecret
 from terradask.errors import AccessDenied, ClusterError, QuotaExceeded
-from terradask_simulator.aws.fidelity import secret_versions
+from terradask_simulator.aws.fidelity import secrets_manager
 
 from ..moto_account import moto_account
 
@@ -23,7 +23,7 @@ NAME = "terradask/default/etl"
 
 @pytest.fixture
 def aws() -> Iterator[Aws]:
-    secret_versions.install()
+    secrets_manager.install()
     with moto_account():
         yield Aws("us-east-1")
 

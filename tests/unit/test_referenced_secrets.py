@@ -15,7 +15,7 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.referenced_secrets import ReferencedSecrets
 from terradask_host.errors import SecretUnreadable
 from terradask_host.timing import Timing
-from terradask_simulator.aws.fidelity import secret_versions
+from terradask_simulator.aws.fidelity import secrets_manager
 from terradask_stacks.settings import NetworkSettings
 
 from ..moto_account import moto_account
@@ -51,7 +51,7 @@ def failure(references: dict[str, str], aws: Any = None) -> SecretUnreadable:
 @pytest.fixture(scope="module")
 def stored() -> Iterator[dict[str, str]]:
     """ARNs of what an account has, by what it is."""
-    secret_versions.install()
+    secrets_manager.install()
     with moto_account():
         found = {}
         for region in (REGION, "eu-west-1"):

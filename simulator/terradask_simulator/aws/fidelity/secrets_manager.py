@@ -1,4 +1,5 @@
-"""Answer to calls about secrets in AWS's words.
+"""Answer to calls about secrets in AWS's words, keep as many versions of a secret as AWS, and move
+staging labels as AWS does.
 
 AWS (recorded): Secrets Manager answers HTTP 400 for a secret, and for a version, that doesn't
 exist. tests/records/data/secretsmanager.json
@@ -13,7 +14,20 @@ AWS (documented): Secrets Manager returns the day of a secret's last access, wit
 https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DescribeSecret.html
 
 moto answers HTTP 404, takes any name and tags what is scheduled for deletion, never shows when a
-secret was read, and lists versions without a label as if they had one.
+secret was read, and lists versions without a label as if they had one. It keeps all versions,
+removes every label from a version that is no longer current, and returns an old version as the
+current one after the label was moved.
+
+AWS (documented): Outdated versions of a secret, which have no label, are removed beyond 100, but
+none younger than 24 hours.
+https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
+
+AWS (documented): A secret has about 100 versions at most.
+https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html
+Here a new one is refused then.
+
+AWS (reported): Secrets Manager refuses a deleted secret with these words.
+https://github.com/external-secrets/external-secrets/issues/4560
 """
 
 from __future__ import annotations
@@ -30,6 +44,8 @@ __all__ = ["install"]
 _NAME = re.compile(r"[A-Za-z0-9/_+=.@!-]+")
 _DAY_SECONDS = 24 * 3600
 _KEY = "DefaultEncryptionKey"
+_MOST_VERSIONS = 100
+_DELETED = "You can't perform this operation on the secret because it was marked for deletion."
 
 #: Calls about one secret -> whether they need one that isn't scheduled for deletion.
 _OF_ONE = {
@@ -49,7 +65,12 @@ _OF_ONE = {
 
 
 def install() -> None:
-    """Replace moto's answers."""
+    """Replace moto's answers, and its functions that put and get a version and move labels."""
+    _install_answers()
+    _install_versions()
+
+
+def _install_answers() -> None:
     from moto.secretsmanager import exceptions
     from moto.secretsmanager.models import FakeSecret, SecretsManagerBackend
     from moto.secretsmanager.responses import SecretsManagerResponse
@@ -78,7 +99,11 @@ def install() -> None:
     def get_secret_value(
         get: Any, backend: Any, secret_id: str, version_id: str, version_stage: str
     ) -> Any:
-        versions = backend.secrets[secret_id].versions if secret_id in backend.secrets else {}
+        versions = {}
+        if secret_id in backend.secrets:
+            versions = backend.secrets[secret_id].versions
+            if backend.secrets[secret_id].is_deleted():
+                raise exceptions.InvalidRequestException(_DELETED)
         if version_stage and not version_id and not _labelled(versions, version_stage):
             raise exceptions.SecretHasNoValueException(version_stage)
         value = get(
@@ -106,6 +131,47 @@ def install() -> None:
         around(SecretsManagerResponse, name)(_checked if needs_it else _named)
 
 
+def _install_versions() -> None:
+    from moto.secretsmanager.exceptions import SecretsManagerClientError
+    from moto.secretsmanager.models import FakeSecret, SecretsManagerBackend
+
+    @around(SecretsManagerBackend, "put_secret_value")
+    def put_secret_value(put: Any, backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> Any:
+        token = kwargs.get("client_request_token")
+        if backend._is_valid_identifier(secret_id):
+            versions = backend.secrets[secret_id].versions
+            if token not in versions and not _free_version(versions):
+                raise SecretsManagerClientError(
+                    "LimitExceededException",
+                    "The request failed because it would exceed one of the Secrets Manager quotas.",
+                )
+        return put(backend, secret_id, *args, **kwargs)
+
+    def reset_default_version(secret: Any, made: dict[str, Any], version_id: str) -> None:
+        before = secret.default_version_id
+        for old in secret.versions.values():
+            _drop(old, "AWSPREVIOUS", *made["version_stages"])
+        if before in secret.versions:
+            # AWS (recorded): the label AWSPENDING doesn't stay with a version that was current.
+            # tests/records/data/secretsmanager.json
+            _drop(secret.versions[before], "AWSPENDING")
+            secret.versions[before]["version_stages"].append("AWSPREVIOUS")
+        secret.versions[version_id] = made
+        secret.default_version_id = version_id
+
+    @around(SecretsManagerBackend, "update_secret_version_stage")
+    def move_label(move: Any, backend: Any, *args: Any, **kwargs: Any) -> tuple[str, str]:
+        arn, name = move(backend, *args, **kwargs)
+        secret = backend.secrets[arn]
+        for version_id, version in secret.versions.items():
+            if "AWSCURRENT" in version["version_stages"]:
+                secret.default_version_id = version_id
+        return arn, name
+
+    FakeSecret.reset_default_version = reset_default_version
+    FakeSecret._form_version_ids_to_stages = _shown_labels
+
+
 def _with_status_400(make: Any, refusal: Any, *args: Any, **kwargs: Any) -> None:
     make(refusal, *args, **kwargs)
     refusal.code = 400
@@ -122,9 +188,7 @@ def _checked(answer: Any, response: Any) -> Any:
     name, secrets = response._get_param("SecretId"), response.backend.secrets
     _check_name(name)
     if name in secrets and secrets[name].is_deleted():
-        raise InvalidRequestException(
-            "You can't perform this operation on the secret because it was marked for deletion."
-        )
+        raise InvalidRequestException(_DELETED)
     return answer(response)
 
 
@@ -151,3 +215,27 @@ def _listed(version_id: str, version: dict[str, Any]) -> dict[str, Any]:
         "LastAccessedDate": version.get("accessed"),
     }
     return {name: value for name, value in listed.items() if value}
+
+
+def _shown_labels(secret: Any) -> dict[str, list[str]]:
+    return {
+        version_id: version["version_stages"]
+        for version_id, version in secret.versions.items()
+        if version["version_stages"]
+    }
+
+
+def _drop(version: dict[str, Any], *labels: str) -> None:
+    version["version_stages"] = [one for one in version["version_stages"] if one not in labels]
+
+
+def _free_version(versions: dict[str, dict[str, Any]]) -> bool:
+    """Remove outdated versions, the oldest first, until another fits; return whether it does."""
+    outdated = sorted(
+        (version["createdate"], version_id)
+        for version_id, version in versions.items()
+        if not version["version_stages"] and time.time() - version["createdate"] > _DAY_SECONDS
+    )
+    for _, version_id in outdated[: max(0, len(versions) - _MOST_VERSIONS + 1)]:
+        del versions[version_id]
+    return len(versions) < _MOST_VERSIONS
