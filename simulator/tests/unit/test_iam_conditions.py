@@ -71,8 +71,8 @@ def check(operator, wanted, context, key="k", version="2012-10-17"):
         # part.
         (
             "ArnLike",
-            "arn:aws:*:instance/i-1",
-            "arn:aws:ec2:us-east-1:123456789012:instance/i-1",
+            "arn:aws:logs:us-*:a:b",
+            "arn:aws:logs:us-east-1:1:log-group:a:b",
             False,
         ),
         (

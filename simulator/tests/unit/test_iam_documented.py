@@ -73,11 +73,7 @@ def on(resource: str) -> tuple[dict[str, Any], ...]:
 
 CASES = {
     # Allow and deny
-    "nothing said is a denial": Case(LOGIC, False, ()),
     "an allow is enough": Case(LOGIC, True, (allow(),)),
-    "a denial beats any number of allows": Case(
-        LOGIC, False, (allow(), allow(Action="s3:*"), deny(Action="s3:Get*"))
-    ),
     "a denial beside the request changes nothing": Case(
         LOGIC, True, (allow(), deny(Action="s3:Put*"))
     ),
@@ -89,34 +85,15 @@ CASES = {
         {"aws:SecureTransport": "true"},
     ),
     # Actions and resources
-    "NotAction allows the rest, of every service": Case(
-        "reference_policies_elements_notaction.html",
-        True,
-        (allow(NotAction="iam:*"),),
-        action="ec2:RunInstances",
-    ),
     "NotAction doesn't deny what it names": Case(
         "reference_policies_elements_notaction.html",
         True,
         (allow(NotAction="s3:*"), allow(Action="s3:GetObject")),
     ),
-    "a denial by NotAction spares what it names alone": Case(
-        "reference_policies_elements_notaction.html",
-        False,
-        (allow(), deny(NotAction=["iam:*", "sts:*"])),
-    ),
     "NotResource allows every other resource": Case(
         "reference_policies_elements_notresource.html",
         True,
         ({"Effect": "Allow", "Action": "s3:*", "NotResource": f"{BUCKET}/2025/*"},),
-    ),
-    "NotResource with a denial": Case(
-        "reference_policies_elements_notresource.html",
-        False,
-        (
-            allow(),
-            {"Effect": "Deny", "Action": "s3:*", "NotResource": [BUCKET, f"{BUCKET}/2025/*"]},
-        ),
     ),
     "a bucket is none of its objects": Case(RESOURCE, False, on(BUCKET)),
     "objects are no bucket": Case(
@@ -126,7 +103,6 @@ CASES = {
     "a star stands for nothing too": Case(RESOURCE, True, on(f"{BUCKET}/2026/a.jpg*")),
     "a question mark stands for one letter": Case(RESOURCE, True, on(f"{BUCKET}/202?/a.jpg")),
     "a question mark stands for no more": Case(RESOURCE, False, on(f"{BUCKET}/20?/a.jpg")),
-    "names of resources know case": Case(RESOURCE, False, on("arn:aws:s3:::Photos/*")),
     "a star at the end of a part reaches over colons": Case(RESOURCE, True, on("arn:aws:s3:*")),
     "a star at the end of a part reaches over the next ones": Case(
         RESOURCE,
@@ -150,66 +126,15 @@ CASES = {
         resource="arn:aws:ec2:us-east-1:1:instance/i-1",
     ),
     # Values and keys
-    "one of several values is enough": Case(
-        SEVERAL, True, only(StringEquals={"k": ["a", "b"]}), {"k": "b"}
-    ),
-    "every key must match": Case(
-        SEVERAL, False, only(StringEquals={"k": "a", "l": "b"}), {"k": "a", "l": "x"}
-    ),
-    "every operator must match": Case(
-        SEVERAL, False, only(StringEquals={"k": "a"}, Bool={"l": "true"}), {"k": "a", "l": "false"}
-    ),
-    "a negated operator wants none of the values": Case(
-        SEVERAL, False, only(StringNotEquals={"k": ["a", "b"]}), {"k": "b"}
-    ),
-    "names of keys know no case": Case(
-        OPERATORS,
-        True,
-        only(StringEquals={"AWS:ResourceTag/Team": "a"}),
-        {"aws:resourcetag/team": "a"},
-    ),
-    "values know case": Case(
-        OPERATORS,
-        False,
-        only(StringEquals={"aws:ResourceTag/team": "A"}),
-        {"aws:ResourceTag/team": "a"},
-    ),
-    "StringEquals knows no wildcards": Case(
-        OPERATORS, False, only(StringEquals={"k": "a*"}), {"k": "abc"}
-    ),
     "an address without a prefix is one address": Case(
         OPERATORS, False, only(IpAddress={"k": "203.0.113.7"}), {"k": "203.0.113.8"}
     ),
-    "numbers are compared as numbers": Case(
-        OPERATORS, True, only(NumericLessThan={"k": "10"}), {"k": "9"}
-    ),
-    "dates are read in both forms": Case(
-        OPERATORS, True, only(DateEquals={"k": "2020-01-01T00:00:01Z"}), {"k": "1577836801"}
-    ),
-    "ArnEquals takes wildcards as ArnLike does": Case(
-        OPERATORS,
-        True,
-        only(ArnEquals={"k": "arn:aws:iam::*:role/x"}),
-        {"k": "arn:aws:iam::1:role/x"},
-    ),
-    "in a condition a star reaches over no colon": Case(
-        OPERATORS,
-        False,
-        only(ArnLike={"k": "arn:aws:iam:*:role/x"}),
-        {"k": "arn:aws:iam::1:role/x"},
-    ),
     # Keys that aren't there
-    "an allow on a missing key": Case(OPERATORS, False, only(StringEquals={"k": "a"})),
     "a denial on a missing key": Case(
         OPERATORS, True, (allow(), deny(Condition={"StringEquals": {"k": "a"}}))
     ),
-    "a negated allow on a missing key": Case(OPERATORS, True, only(StringNotEquals={"k": "a"})),
     "a negated denial on a missing key": Case(
         OPERATORS, False, (allow(), deny(Condition={"StringNotEquals": {"k": "a"}}))
-    ),
-    "IfExists without the key": Case(OPERATORS, True, only(StringEqualsIfExists={"k": "a"})),
-    "IfExists with the key": Case(
-        OPERATORS, False, only(StringEqualsIfExists={"k": "a"}), {"k": "b"}
     ),
     "a negated IfExists without the key": Case(
         OPERATORS, True, only(StringNotEqualsIfExists={"k": "a"})
@@ -224,19 +149,8 @@ CASES = {
         True,
         (allow(), deny(Condition={"Bool": {"aws:MultiFactorAuthPresent": "false"}})),
     ),
-    "Null demands that a key is there": Case(OPERATORS, False, only(Null={"k": "false"})),
-    "Null demands that it isn't": Case(OPERATORS, False, only(Null={"k": "true"}), {"k": "a"}),
     # Keys with several values
-    "ForAllValues wants every value among those listed": Case(
-        SETS,
-        False,
-        only(ForAllValues__StringEquals={"aws:TagKeys": ["a", "b"]}),
-        {"aws:TagKeys": ("a", "c")},
-    ),
-    "ForAllValues is content without the key": Case(
-        SETS, True, only(ForAllValues__StringEquals={"aws:TagKeys": ["a"]})
-    ),
-    "which Null forbids": Case(
+    "ForAllValues with a Null that forbids the lack of the key": Case(
         SETS,
         False,
         only(ForAllValues__StringEquals={"aws:TagKeys": ["a"]}, Null={"aws:TagKeys": "false"}),
@@ -246,15 +160,6 @@ CASES = {
         False,
         (allow(), deny(Condition={"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}})),
     ),
-    "ForAnyValue wants one of them": Case(
-        SETS,
-        True,
-        only(ForAnyValue__StringLike={"aws:TagKeys": ["a*"]}),
-        {"aws:TagKeys": ("x", "abc")},
-    ),
-    "ForAnyValue is never content without the key": Case(
-        SETS, False, only(ForAnyValue__StringEquals={"aws:TagKeys": ["a"]})
-    ),
     "a denial with ForAnyValue acts on one": Case(
         SETS,
         False,
@@ -262,13 +167,7 @@ CASES = {
         {"aws:TagKeys": ("a", "b")},
     ),
     # Variables
-    "a variable in a resource": Case(
-        VARIABLES, True, on(f"{BUCKET}/${{aws:username}}/*"), {"aws:username": "2026"}
-    ),
-    "a variable without a value matches nothing": Case(
-        VARIABLES, False, on(f"{BUCKET}/${{aws:username}}*")
-    ),
-    "and so denies nothing": Case(
+    "a variable without a value denies nothing": Case(
         VARIABLES, True, (allow(), deny(Resource=f"{BUCKET}/${{aws:username}}*"))
     ),
     "a variable's default": Case(
