@@ -80,8 +80,8 @@ def preload() -> None:
         name = service.replace("-", "")
         import_module(f"moto.{name}.responses")
         import_module(f"moto.{name}.urls")
-        get_service_model(service)
-        for model in models_in(str(newest_models() or "")).of(service):
+        models = models_in(str(newest_models() or "")).of(service)
+        for model in (get_service_model(service), *models):
             operation_of(model, Operation(service, "", "rest", {}, "", ""))
     for service in _SERVICES:
         AccountSpecificBackend.get_session().get_available_regions(service)

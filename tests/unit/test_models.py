@@ -11,8 +11,6 @@ from botocore import xform_name
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
 
-from terradask_simulator.aws.endpoint.calls import identify
-from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.shapes.models import models_in
 
 from ..shape_report import newest_models
@@ -49,14 +47,7 @@ def _services():
 def _action(model, name):
     """Return how the embedded AWS names an operation."""
     prefix = next((p for p, client in _CLIENTS.items() if client == model.service_name), None)
-    service = prefix or model.service_name
-    if model.metadata["protocol"] != "rest-xml":
-        return f"{service}:{name}"
-    http = model.operation_model(name).http
-    path, _, query = http["requestUri"].partition("?")
-    parameters = dict(one.partition("=")[::2] for one in query.split("&") if one)
-    call = identify(Operation("s3", "", "rest", parameters, "", "", http["method"], path))
-    return call and call.action
+    return f"{prefix or model.service_name}:{name}"
 
 
 def _ours(model):

@@ -1,4 +1,4 @@
-"""The call recorder names calls as IAM does."""
+"""The call recorder names calls as AWS does."""
 
 import pytest
 from tests.call_counts import most_within
@@ -43,7 +43,9 @@ def test_query_and_json_protocols():
         ("PUT", "/b", "", "CreateBucket"),
         ("GET", "/b", "list-type=2", "ListObjectsV2"),
         ("GET", "/b", "versioning", "GetBucketVersioning"),
-        ("PUT", "/b", "public-access-block=", "PutBucketPublicAccessBlock"),
+        ("PUT", "/b", "publicAccessBlock=", "PutPublicAccessBlock"),
+        ("GET", "/b", "versions", "ListObjectVersions"),
+        ("POST", "/b", "delete", "DeleteObjects"),
         ("GET", "/b/a/key", "", "GetObject"),
         ("GET", "/b/a/key", "versionId=1", "GetObject"),
         ("HEAD", "/b/a/key", "", "HeadObject"),

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from terradask_simulator.aws.endpoint import CONTROL_PREFIX
 from terradask_simulator.aws.iam.operation import SIGNED, Operation
+from terradask_simulator.aws.shapes.models import operation_of
 
 __all__ = ["Call", "CallRecorder", "identify"]
 
@@ -19,36 +20,6 @@ _LOGGED = 100_000
 
 #: Paths of moto's own: its dashboard and its metadata service.
 _MOTOS_OWN = ("/moto-api", "/favicon.ico", "/latest/meta-data/", "/latest/api/")
-
-_S3_OBJECT = {
-    "GET": "GetObject",
-    "PUT": "PutObject",
-    "HEAD": "HeadObject",
-    "DELETE": "DeleteObject",
-}
-_S3_BUCKET = {
-    "GET": "ListObjects",
-    "PUT": "CreateBucket",
-    "HEAD": "HeadBucket",
-    "DELETE": "DeleteBucket",
-}
-_S3_VERB = {"GET": "Get", "PUT": "Put", "DELETE": "Delete", "POST": "Post", "HEAD": "Head"}
-#: Query parameters of object calls that name no sub-resource.
-_S3_PLAIN = {
-    "list-type",
-    "prefix",
-    "delimiter",
-    "max-keys",
-    "continuation-token",
-    "start-after",
-    "fetch-owner",
-    "encoding-type",
-    "marker",
-    "x-id",
-    "versionId",
-    "partNumber",
-    "response-content-type",
-}
 
 
 @dataclass(frozen=True)
@@ -78,25 +49,14 @@ def identify(operation: Operation) -> Call | None:
 
 def _s3(operation: Operation) -> tuple[str, str]:
     """Return the action and the resource of an S3 call."""
-    method, query = operation.method, operation.parameters
+    from moto.core.utils import get_service_model
+
+    known = operation_of(get_service_model("s3"), operation)
+    action = operation.method if known is None else known.name
     resource = unquote(operation.path).strip("/")
-    bucket, _, key = resource.partition("/")
-    part = next(
-        (name for name in query if name not in _S3_PLAIN and not name.startswith("X-Amz-")), None
-    )
-    if not bucket:
-        return "ListBuckets", resource
-    if key and "uploadId" in query:
-        uploads = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload"}
-        return uploads.get(method, f"{_S3_VERB[method]}Upload"), resource
-    if part is not None:
-        suffix = "".join(word.capitalize() for word in part.split("-"))
-        of_part = f"{_S3_VERB.get(method, method)}{'Object' if key else 'Bucket'}{suffix}"
-        return "CreateMultipartUpload" if key and "uploads" in query else of_part, resource
-    if not key and method == "GET" and "list-type" in query:
-        prefix = f"?prefix={query['prefix']}" if "prefix" in query else ""
-        return "ListObjectsV2", resource + prefix
-    return (_S3_OBJECT if key else _S3_BUCKET).get(method, method), resource
+    if action == "ListObjectsV2" and "prefix" in operation.parameters:
+        resource += f"?prefix={operation.parameters['prefix']}"
+    return action, resource
 
 
 class CallRecorder:
