@@ -48,51 +48,29 @@ from terradask_modules.short_errors import show_uncaught as _show_uncaught
 
 if TYPE_CHECKING:
     from terradask import errors as errors
-    from terradask._catalog.instance_types.listing import PricedInstanceType
-    from terradask._catalog.instance_types.model import Gpus, InstanceType
-    from terradask._clusters.deployment import Deployment
-    from terradask._clusters.jobs.store import JobOutput
-    from terradask._clusters.pending_launches import CapacityWait
-    from terradask._dask.cluster import Cluster
-    from terradask._dask.completion import load_ipython_extension
-    from terradask._dask.functions.function import Function, function
-    from terradask._dask.job import Job
-    from terradask._observe.live_view import LiveView
-    from terradask._observe.status import DeploymentStatus
-    from terradask._plans.saved import Plan
-    from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
-    from terradask._workspace.instance_types import list_instance_types
-    from terradask._workspace.offers import Offer, Offers, offers
-    from terradask._workspace.workspace import Workspace
-    from terradask_host.jobs import JobRecord
-    from terradask_host.rules.job_tasks import JobTask
-
-__all__ = [
-    "BackendOptionsChange",
-    "CapacityWait",
-    "Cluster",
-    "Deployment",
-    "DeploymentStatus",
-    "Function",
-    "Gpus",
-    "InstanceType",
-    "Job",
-    "JobOutput",
-    "JobRecord",
-    "JobTask",
-    "LiveView",
-    "Offer",
-    "Offers",
-    "Plan",
-    "PricedInstanceType",
-    "Workspace",
-    "__version__",
-    "function",
-    "list_instance_types",
-    "load_ipython_extension",
-    "offers",
-    "set_backend_options",
-]
+    from terradask._catalog.instance_types.listing import PricedInstanceType as PricedInstanceType
+    from terradask._catalog.instance_types.model import Gpus as Gpus
+    from terradask._catalog.instance_types.model import InstanceType as InstanceType
+    from terradask._clusters.deployment import Deployment as Deployment
+    from terradask._clusters.jobs.store import JobOutput as JobOutput
+    from terradask._clusters.pending_launches import CapacityWait as CapacityWait
+    from terradask._dask.cluster import Cluster as Cluster
+    from terradask._dask.completion import load_ipython_extension as load_ipython_extension
+    from terradask._dask.functions.function import Function as Function
+    from terradask._dask.functions.function import function as function
+    from terradask._dask.job import Job as Job
+    from terradask._observe.live_view import LiveView as LiveView
+    from terradask._observe.status import DeploymentStatus as DeploymentStatus
+    from terradask._plans.saved import Plan as Plan
+    from terradask._workspace.backend_options import BackendOptionsChange as BackendOptionsChange
+    from terradask._workspace.backend_options import set_backend_options as set_backend_options
+    from terradask._workspace.instance_types import list_instance_types as list_instance_types
+    from terradask._workspace.offers import Offer as Offer
+    from terradask._workspace.offers import Offers as Offers
+    from terradask._workspace.offers import offers as offers
+    from terradask._workspace.workspace import Workspace as Workspace
+    from terradask_host.jobs import JobRecord as JobRecord
+    from terradask_host.rules.job_tasks import JobTask as JobTask
 
 __version__ = _version("terradask")
 
@@ -144,6 +122,7 @@ _HOMES = {
     "offers": "terradask._workspace.offers",
     "set_backend_options": "terradask._workspace.backend_options",
 }
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names
 
 
 #: Public modules, imported at their first use.

@@ -21,7 +21,7 @@ from terradask import Cluster, Workspace
 from terradask._aws.s3 import ObjectStore
 from terradask._observe import advice
 from terradask._observe.advice import Advice
-from terradask._observe.reports.report import RunReport, report_store
+from terradask._observe.reports.report import RunReport
 from terradask.errors import AccessDenied, ReportNotFound
 from terradask_simulator import Simulator
 
@@ -134,7 +134,7 @@ def test_the_rights_are_in_the_policies_of_those_who_run_clusters(
         assert written.returncode == 0, written.stderr
         assert Path(tmp_path / written.stdout.strip()).exists()
         with sim.acting_as(caller, *policies[caller]):
-            store = report_store(Workspace.load().deployment("did")._record)
+            store = Workspace.load().deployment("did")._record.report_store
             store.keep_events({"run_id": destroyed.run, "format": 1, "events": []})
             own = ObjectStore(Workspace.load().aws, Workspace.load().bucket, "reports/did/")
             with pytest.raises(AccessDenied):

@@ -26,13 +26,7 @@ from terradask._observe.documents import (
     stopped_error,
 )
 from terradask._observe.keys import KeySet, translated_key_errors
-from terradask._observe.record import (
-    ClusterRecord,
-    not_found,
-    raised_groups,
-    read_reports,
-    read_scheduler,
-)
+from terradask._observe.record import ClusterRecord, not_found, raised_groups, read_scheduler
 from terradask._observe.status import DeploymentStatus, status_of
 from terradask._observe.store import HOSTS, RUN, parse_object, read_secret
 from terradask.errors import (
@@ -212,7 +206,7 @@ class _SchedulerHosts:
         """Return the reports of all scheduler hosts, including one that ended between two reads."""
         reports = [
             r
-            for r in read_reports(self.record.objects)
+            for r in read_host_reports(self.record.objects.hosts())
             if r.belongs_to(self.run.run_id) and r.role == "scheduler"
         ]
         if not reports:

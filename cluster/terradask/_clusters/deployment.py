@@ -26,7 +26,7 @@ from terradask._observe.documents import Descriptor
 from terradask._observe.events import Event, cluster_events, write_event_log
 from terradask._observe.logs.readable import ReadableLogs
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.report import RunReport, advice_of, read_report, report_store
+from terradask._observe.reports.report import RunReport, advice_of, read_report
 from terradask._observe.reports.store import KeptReport
 from terradask._observe.status import DeploymentStatus, StatusWatch, read_status, status_of
 from terradask._observe.store import CLOSING
@@ -567,7 +567,7 @@ class Deployment:
         -----
         Permission needed: ``s3:ListBucket`` on the workspace's bucket.
         """
-        return report_store(self._record).list()
+        return self._record.report_store.list()
 
     def keep_events(self) -> None:
         """Keep the events of the last run where they outlive the cluster, which is about to be

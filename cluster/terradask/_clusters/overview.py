@@ -108,20 +108,14 @@ class ClusterOverview:
         """Return the overview for ``--json`` output: the status if there is one, and the fields
         here; the price as text.
         """
+        left_out = ("status", "surroundings", "workers", "hosts")
         return {
             **({} if self.status is None else self.status.as_dict()),
+            **{name: value for name, value in vars(self).items() if name not in left_out},
             "verdict": self.verdict.as_dict(),
-            "workspace": self.workspace,
-            "name": self.name,
-            "state": self.state,
-            "deployed_at": self.deployed_at,
-            "started_at": self.started_at,
-            "owner": self.owner,
-            "max_workers": self.max_workers,
             "hosts_by_state": dict(self.hosts),
             "hourly_usd": exact_usd(self.hourly_usd),
             "run_usd": exact_usd(self.run_usd),
-            "last_activity": self.last_activity,
             "limits": list(self.limits),
         }
 

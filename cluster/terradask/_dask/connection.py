@@ -43,6 +43,9 @@ _STATUS_POLL_SECONDS = 0.2
 #: Dask's own interval.
 _PUBLISH_SECONDS = 1.0
 
+#: Called with the attachment to a replacement scheduler.
+OnReplaced = Callable[[Attachment], Awaitable[None]]
+
 
 @dataclass(eq=False, repr=False)
 class SchedulerConnection:
@@ -60,9 +63,7 @@ class SchedulerConnection:
 
     # ---- watching --------------------------------------------------------------------------------
 
-    async def subscriptions(
-        self, first: Comm, *, on_replaced: Callable[[Attachment], Awaitable[None]]
-    ) -> AsyncIterator[Comm]:
+    async def subscriptions(self, first: Comm, *, on_replaced: OnReplaced) -> AsyncIterator[Comm]:
         """Yield the connection over which the scheduler reports its workers, and a new one after
         each loss.
 
@@ -74,9 +75,7 @@ class SchedulerConnection:
             yield comm
             comm = await self._after_loss(on_replaced)
 
-    async def _after_loss(
-        self, on_replaced: Callable[[Attachment], Awaitable[None]]
-    ) -> Comm | None:
+    async def _after_loss(self, on_replaced: OnReplaced) -> Comm | None:
         if not self.health.is_running:
             return None
         logger.info("cluster %s: the connection to its scheduler is lost", self.health.name)
@@ -98,9 +97,7 @@ class SchedulerConnection:
         await cancelled(task)
         return None
 
-    async def _subscribe_again(
-        self, on_replaced: Callable[[Attachment], Awaitable[None]]
-    ) -> Comm | None:
+    async def _subscribe_again(self, on_replaced: OnReplaced) -> Comm | None:
         """Return a new connection to the same scheduler; None if it or the cluster is gone."""
         # A failing connection may swallow a cancellation, and closing waits for this loop.
         while self.health.is_running:

@@ -31,7 +31,6 @@ from terradask._common.progress import (
 from terradask._dask import commands
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
-from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers, host_of, is_extra
 from terradask._dask.lifecycle import priced_instances_of
@@ -88,7 +87,8 @@ class LiveCluster:
     _planned_usd: Decimal | None = None
     _starting: tuple[Deployment, DeploymentStatus] | None = None
     _attached: Attached | None = None
-    _use: UseReader | None = None
+    _use: Use | None = None
+    _reads_use: bool = True
     _following: asyncio.Task[None] | None = None
     #: Instance id -> time of its first joined worker; empty for hosts before this object.
     _since: dict[str, str] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class LiveCluster:
     def follow(self, attached: Attached) -> None:
         """Draw the attached cluster repeatedly, if there is a widget."""
         self._since = dict.fromkeys(self.joined.hosts, "")
-        self._attached, self._use = attached, UseReader(attached.connection)
+        self._attached = attached
         if self._making is not None:
             self._making.begin("workers")
         if self.widget is not None:
@@ -212,7 +212,7 @@ class LiveCluster:
         while self.widget is not None and self._attached is not None:
             try:
                 await self._attached.waiter.read_missing()
-                await self._read_use()
+                await self._read_use(self._attached)
                 await self._price(self._attached)
             except InterruptedError:
                 return
@@ -222,11 +222,18 @@ class LiveCluster:
             self._draw()
             await asyncio.sleep(_INTERVAL_SECONDS)
 
-    async def _read_use(self) -> None:
+    async def _read_use(self, attached: Attached) -> None:
+        """Read what workers use, as long as the scheduler's host knows the command."""
         now = time.monotonic()
-        if self._use is not None and now >= self._used_at + _USE_SECONDS:
-            self._used_at = now
-            await self._use.read()
+        if not self._reads_use or now < self._used_at + _USE_SECONDS:
+            return
+        self._used_at = now
+        try:
+            answer = await commands.send(attached.connection.scheduler, self.name, ReadUse())
+            self._use = use_of(answer)
+        except VersionMismatch:
+            # The hosts run an older terradask.
+            self._reads_use = False
 
     async def _price(self, attached: Attached) -> None:
         now = time.monotonic()
@@ -245,7 +252,7 @@ class LiveCluster:
         self._used_at, self._priced_at = -_USE_SECONDS, -_PRICE_SECONDS
         try:
             async with asyncio.timeout(_LAST_USE_SECONDS):
-                await asyncio.gather(self._read_use(), self._price(self._attached))
+                await asyncio.gather(self._read_use(self._attached), self._price(self._attached))
         except Exception:
             logger.debug("cluster %s: can't read its last tasks", self.name, exc_info=True)
 
@@ -274,7 +281,7 @@ class LiveCluster:
 
     def _last_line(self, state: str, ended: str) -> str:
         """Return what the attached cluster did and cost."""
-        view, use = self._known_view(), self._use.last if self._use is not None else None
+        view, use = self._known_view(), self._use
         if state == "left running" and self._notes:
             return self._notes[-1]
         age = "" if view.seconds is None else f" after {age_text(view.seconds)}"
@@ -339,7 +346,7 @@ class LiveCluster:
     def _use_now(self) -> Use | None:
         """Return what workers use, unless that is long ago."""
         is_old = self.widget is None or time.monotonic() > self._used_at + _OLD_USE_SECONDS
-        return None if self._use is None or is_old else self._use.last
+        return None if is_old else self._use
 
     def _price_now(self, now: datetime, is_whole: bool) -> Price:
         return Price(self._spent.hourly_usd, self._spent.usd(now), is_whole, self._planned_usd)
@@ -367,28 +374,6 @@ class LiveCluster:
         except Exception:
             self.widget = self.last_line = None
             logger.warning("cluster %s: its widget failed", self.name, exc_info=True)
-
-
-@dataclass(eq=False)
-class UseReader:
-    """Reads what workers use from the scheduler, as long as its hosts know the command."""
-
-    connection: SchedulerConnection
-    last: Use | None = field(default=None, init=False)
-    _is_known: bool = field(default=True, init=False)
-
-    async def read(self) -> None:
-        """Read it once, also while the cluster is closing. Raises as `commands.send`, but not
-        `VersionMismatch`.
-        """
-        if not self._is_known:
-            return
-        scheduler, name = self.connection.scheduler, self.connection.health.name
-        try:
-            self.last = use_of(await commands.send(scheduler, name, ReadUse()))
-        except VersionMismatch:
-            # The hosts run an older terradask.
-            self._is_known = False
 
 
 def use_of(answer: Mapping[str, Any]) -> Use:

@@ -507,10 +507,8 @@ class WorkerPool:
             except InterruptedError:
                 return
             except Exception as error:
-                level, name = (
-                    self._failures.level(f"{type(error).__name__}: {error}"),
-                    self.health.name,
-                )
+                level = self._failures.level(f"{type(error).__name__}: {error}")
+                name = self.health.name
                 if isinstance(error, TerradaskError):
                     logger.log(level, "cluster %s: %s", name, error)
                 else:

@@ -90,18 +90,6 @@ def wait_for_deployment(
     return ended and deployment.exists
 
 
-def wait_for_start(
-    deployment: Deployment, *, poll_seconds: float, check_cancelled: Callable[[], None]
-) -> None:
-    """Let the client that deployed the cluster start it, so that it ends with that client."""
-    wait_until(
-        lambda: deployment.current_run() is not None,
-        limit_seconds=_START_SECONDS,
-        pause_seconds=poll_seconds,
-        on_wait=check_cancelled,
-    )
-
-
 logger = logging.getLogger("terradask")
 
 
@@ -344,8 +332,12 @@ class Provisioner:
                 if is_last:
                     raise
                 return False
-        wait_for_start(
-            deployment, poll_seconds=self._poll_seconds, check_cancelled=self._check_cancelled
+        # Started by the client that deployed it, the cluster ends with that client.
+        wait_until(
+            lambda: deployment.current_run() is not None,
+            limit_seconds=_START_SECONDS,
+            pause_seconds=self._poll_seconds,
+            on_wait=self._check_cancelled,
         )
         return False
 

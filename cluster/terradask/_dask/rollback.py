@@ -104,7 +104,8 @@ def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
     """Add notes to an error: its resources were rolled back."""
     what = "deployment" if origin == "created" else "start"
     if not isinstance(error, Exception | SystemExit):
-        left = "nothing of it" if origin == "created" else f"its deployment, stopped{_starts(name)}"
+        stopped = f"its deployment, stopped. To start it: terradask start {name}"
+        left = "nothing of it" if origin == "created" else stopped
         explain_interrupt(error, f"the {what} of cluster {name!r} was rolled back", left)
     else:
         error.add_note(f"The {what} of cluster {name!r} was rolled back.")
@@ -125,10 +126,6 @@ def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseE
             f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: "
             f"terradask {verb} {name}"
         )
-
-
-def _starts(name: str) -> str:
-    return f". To start it: terradask start {name}"
 
 
 def note_untouched(error: BaseException, name: str) -> None:

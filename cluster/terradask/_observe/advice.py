@@ -20,7 +20,6 @@ from terradask._catalog.instance_types.model import Supply
 from terradask._common.text_table import duration
 from terradask._observe.events import Event
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.store import ReportStore
 from terradask._observe.run_costs.account import Account
 from terradask._observe.run_costs.book import AccountBook
 from terradask.errors import InvalidInput, TerradaskError
@@ -310,9 +309,7 @@ def read_advice(
 
     `reports` are those of its hosts, if it runs: its account names their types only at its end.
     """
-    usage = _or_else(
-        lambda: ReportStore(record.aws, record.bucket, record.name).usage(run_id), None
-    )
+    usage = _or_else(lambda: record.report_store.usage(run_id), None)
     if usage is None or usage.seconds < LEAST_SECONDS:
         return advise(usage, RunFacts(record.name, events=events))
     book = AccountBook(record.aws, record.bucket)

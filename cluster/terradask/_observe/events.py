@@ -17,7 +17,6 @@ from terradask._aws.autoscaling import Groups
 from terradask._common.clock import utc_text
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.store import ReportStore
 from terradask._observe.store import EVENTS
 from terradask.errors import AccessDenied, ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress, plain_text
@@ -328,8 +327,8 @@ def write_event_log(
         document = {"format": _FORMAT, "run_id": run.run_id, "events": listed}
         own = f"{EVENTS}{run.run_id}.json"
         # Also beside its reports, which outlive the cluster.
-        reports = ReportStore(record.aws, record.bucket, record.name)
-        writes = [partial(objects.write, own, document), partial(reports.keep_events, document)]
+        keep = record.report_store.keep_events
+        writes = [partial(objects.write, own, document), partial(keep, document)]
         side_by_side(writes, len(writes))
         objects.delete(sorted({*names, own})[:-KEPT_RUNS])
     except ClusterNotFound:

@@ -20,6 +20,7 @@ from terradask._observe.documents import (
     read_run,
     stopped_error,
 )
+from terradask._observe.reports.store import ReportStore
 from terradask._observe.secret import ClusterSecret
 from terradask._observe.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import (
@@ -154,6 +155,11 @@ class ClusterRecord:
         return Groups(self.aws, groups, workspace=self.where.workspace, cluster=self.name)
 
     @cached_property
+    def report_store(self) -> ReportStore:
+        """The performance reports and event logs of its runs."""
+        return ReportStore(self.aws, self.bucket, self.name)
+
+    @cached_property
     def secret(self) -> ClusterSecret:
         """The cluster's secret."""
         return ClusterSecret(self.aws, self.where)
@@ -213,7 +219,7 @@ class ClusterRecord:
 
     def reports(self, most: int | None = None) -> list[HostReport]:
         """Return the report of each host, or the latest ones."""
-        return read_reports(self.objects, most)
+        return read_host_reports(self.objects.hosts(most))
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
         """Return the error with the reason why the cluster doesn't run: stopped, or ended by
@@ -231,11 +237,6 @@ def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
     """Return the scheduler's address; None before it is up."""
     document = objects.read(SCHEDULER)
     return None if document is None else read_address(document)
-
-
-def read_reports(objects: ClusterObjects, most: int | None = None) -> list[HostReport]:
-    """Return the report of each host, or the latest ones."""
-    return read_host_reports(objects.hosts(most))
 
 
 logger = logging.getLogger("terradask")

@@ -50,20 +50,24 @@ class Shortfall:
     problems: Mapping[str, tuple[LaunchProblem, ...]]
 
     @property
+    def found(self) -> list[tuple[str, LaunchProblem]]:
+        """Each problem with its group."""
+        return [(group, each) for group, problems in self.problems.items() for each in problems]
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the problems."""
+        return {problem.kind for _, problem in self.found}
+
+    @property
     def certain(self) -> bool:
         """Whether AWS reports a known kind of problem; others may be temporary."""
-        return any(
-            problem.kind != "other" for problems in self.problems.values() for problem in problems
-        )
+        return bool(self.kinds - {"other"})
 
     @property
     def causes(self) -> frozenset[tuple[str, str]]:
         """Group and code of each problem, by which shortfalls are compared."""
-        return frozenset(
-            (group, problem.code)
-            for group, problems in self.problems.items()
-            for problem in problems
-        )
+        return frozenset((group, problem.code) for group, problem in self.found)
 
 
 def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
@@ -100,7 +104,7 @@ def no_capacity(
             group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()
         },
         advice=_advice(cluster, shortfall, pools),
-        kinds={problem.kind for problems in shortfall.problems.values() for problem in problems},
+        kinds=shortfall.kinds,
     )
 
 
@@ -115,15 +119,11 @@ def describe_refusal(refusal: NoCapacity, left_seconds: float) -> str:
 
 
 def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
-    return [
-        f"  {group}: {pools[group]}: {problem}"
-        for group, problems in shortfall.problems.items()
-        for problem in problems
-    ]
+    return [f"  {group}: {pools[group]}: {problem}" for group, problem in shortfall.found]
 
 
 def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
-    kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
+    kinds = shortfall.kinds
     markets = {pools[group].market for group in shortfall.problems}
     advice = []
     if kinds & {"quota", "storage"}:
@@ -170,11 +170,7 @@ def _higher_quotas(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]
 
     advice = []
     short = {
-        kind: [
-            pools[group]
-            for group, problems in shortfall.problems.items()
-            if any(problem.kind == kind for problem in problems)
-        ]
+        kind: [pools[group] for group, problem in shortfall.found if problem.kind == kind]
         for kind in ("quota", "storage")
     }
     if short["quota"]:
@@ -197,12 +193,7 @@ def _higher_quotas(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]
 
 
 def _free_plan_advice(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
-    eligible = {
-        name
-        for problems in shortfall.problems.values()
-        for problem in problems
-        for name in problem.eligible
-    }
+    eligible = {name for _, problem in shortfall.found for name in problem.eligible}
     settings = dict.fromkeys(f"{pools[group].settings}vm_types" for group in shortfall.problems)
     types = ", ".join(sorted(eligible)) or (
         "those that `aws ec2 describe-instance-types --filters Name=free-tier-eligible,Values=true`"

@@ -24,7 +24,7 @@ from terradask_modules.names import SCHEDULER_GROUP
 Level = Literal["debug", "info", "warning", "error", "critical"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-_WORDS = {
+_WORDS: dict[str, Level] = {
     "DEBUG": "debug",
     "INFO": "info",
     "WARNING": "warning",
@@ -65,8 +65,7 @@ def own_level(text: str) -> Level | None:
     """Return the level in a line's text, or None."""
     for form in _FORMATS:
         if found := form.match(text):
-            level = _WORDS[found[1]]
-            return next(known for known in LEVELS if known == level)
+            return _WORDS[found[1]]
     return "info" if text.startswith(_OWN) else None
 
 

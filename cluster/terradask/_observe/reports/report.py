@@ -101,7 +101,7 @@ class RunReport:
 
 def read_report(record: ClusterRecord, run: str | None) -> RunReport:
     """Return a run's report. Raises `ReportNotFound`."""
-    store = report_store(record)
+    store = record.report_store
     for kept in store.list(run)[:1]:
         if (page := store.read(kept)) is not None:
             events = _events(record, store, kept.run)
@@ -125,19 +125,14 @@ def advice_of(
 
     if run_id is None:
         run = record.run()
-        run_id = report_store(record).last_observed() if run is None else run.run_id
+        run_id = record.report_store.last_observed() if run is None else run.run_id
         if run_id is None:
             return ()
-    if (document := report_store(record).events(run_id)) is not None:
+    if (document := record.report_store.events(run_id)) is not None:
         return read_advice(record, run_id, read_events(document))
     if hosts is None:
         hosts = [each for each in record.reports() if each.run_id == run_id]
     return read_advice(record, run_id, list(observed_by_hosts(hosts)), hosts)
-
-
-def report_store(record: ClusterRecord) -> ReportStore:
-    """Return the store of a cluster's reports."""
-    return ReportStore(record.aws, record.bucket, record.name)
 
 
 def _events(record: ClusterRecord, store: ReportStore, run_id: str) -> list[Event]:
