@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from terradask._common.sigterm import termination_held
+from terradask._common.loop_signals import termination_held
 
 
 class Terminated(Exception):

@@ -20,8 +20,7 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
 from terradask._clusters.deployment import Deployment
-from terradask._common.loop_signals import interruptible
-from terradask._common.sigterm import terminated_in_order, termination_held
+from terradask._common.loop_signals import interruptible, terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, read_adaptive_policy
 from terradask._dask.arguments import FIRST_USES, ClusterArguments
 from terradask._dask.attached import Attached, RemoteScheduler, RemoteWorker

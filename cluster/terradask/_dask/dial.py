@@ -26,6 +26,7 @@ from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
 from terradask._dask.connectivity import allowed_sources
 from terradask._dask.threads import Call
+from terradask._observe.documents import of_run
 from terradask._observe.record import read_scheduler
 from terradask.errors import SchedulerUnreachable
 from terradask_host.preload.closed_streams import expect_closed_streams
@@ -274,17 +275,11 @@ def dialer_for(provisioned: Provisioned, call: Call) -> Dialer:
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
     """Return the attachment to the run's current scheduler. Raises `ClusterStopped`."""
-    run, scheduler = deployment.run(), read_scheduler(deployment.objects)
-    ours = scheduler is not None and scheduler.run_id == attachment.run.run_id
-    if (
-        run is None
-        or run.run_id != attachment.run.run_id
-        or (ours and scheduler is not None and scheduler.ended)
-    ):
-        raise deployment.why_stopped(attachment.run.run_id)
-    return (
-        replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
-    )
+    run, run_id = deployment.run(), attachment.run.run_id
+    scheduler = of_run(read_scheduler(deployment.objects), run)
+    if run is None or run.run_id != run_id or (scheduler is not None and scheduler.ended):
+        raise deployment.why_stopped(run_id)
+    return attachment if scheduler is None else replace(attachment, scheduler=scheduler)
 
 
 def unreachable(

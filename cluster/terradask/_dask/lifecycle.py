@@ -19,10 +19,9 @@ from distributed.core import Status
 from distributed.deploy.spec import SpecCluster
 
 from terradask._common.forked import left_to_parent
-from terradask._common.loop_signals import SignalsOfTask, signals_cancel
+from terradask._common.loop_signals import SignalsOfTask, signals_cancel, termination_held
 from terradask._common.progress import Message, Progress, is_interruption, silent
 from terradask._common.side_by_side import side_by_side
-from terradask._common.sigterm import termination_held
 from terradask._dask.health import Health
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request

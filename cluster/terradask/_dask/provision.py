@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.credentials import lend
 from terradask._clusters.attach import Attachment, Snapshot
 from terradask._clusters.deployment import Deployment
+from terradask._common.loop_signals import terminated_in_order
 from terradask._common.polling import wait_until
 from terradask._common.progress import KeptOnce, Message, Progress, phase
 from terradask._common.side_by_side import side_by_side
-from terradask._common.sigterm import terminated_in_order
 from terradask._dask.connectivity import (
     check_route,
     client_settings,

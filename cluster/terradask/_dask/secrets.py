@@ -191,16 +191,14 @@ class SecretRelay:
                 return
             except Exception as error:
                 # The cause may be temporary, such as a missing network; it is logged once.
-                name, at = self.health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
-                level = failures.level("refresh")
                 logger.log(
-                    level,
+                    failures.level("refresh"),
                     "cluster %s: can't renew the credentials that expire at %s: %s",
-                    name,
-                    at,
+                    self.health.name,
+                    f"{expires_at:%Y-%m-%dT%H:%M:%SZ}",
                     error,
                 )
-                logger.debug("cluster %s: the reason", name, exc_info=True)
+                logger.debug("cluster %s: the reason", self.health.name, exc_info=True)
                 due = _now() + pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:

@@ -256,11 +256,8 @@ def state_by_numbers(desired: int, instances: int) -> State:
 
 def of_run(scheduler: SchedulerAddress | None, run: Run | None) -> SchedulerAddress | None:
     """Return the scheduler's address if it belongs to this run, else None."""
-    return (
-        scheduler
-        if scheduler is not None and run is not None and scheduler.run_id == run.run_id
-        else None
-    )
+    is_own = scheduler is not None and run is not None and scheduler.run_id == run.run_id
+    return scheduler if is_own else None
 
 
 def ended_by_itself(run: Run | None, scheduler: SchedulerAddress | None) -> Ended | None:

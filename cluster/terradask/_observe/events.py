@@ -353,11 +353,8 @@ def read_event_logs(record: ClusterRecord) -> list[Event]:
 def read_events(document: Any) -> list[Event]:
     """Return the events of a log; none if it doesn't match its format."""
     try:
-        return (
-            [_read_event(event) for event in document["events"]]
-            if document["format"] == _FORMAT
-            else []
-        )
+        found = document["events"] if document["format"] == _FORMAT else ()
+        return [_read_event(event) for event in found]
     except (AttributeError, LookupError, TypeError, ValueError):
         return []
 

@@ -348,13 +348,16 @@ def _group(group: GroupRow) -> GroupLine:
 def _meters(group: GroupRow) -> tuple[Meter, ...]:
     if not group.threads:
         return ()
-    cpu = None if group.busy_threads is None else min(group.busy_threads / group.threads, 1.0)
+    cpu = _share(group.busy_threads, group.threads)
     limit, used = group.memory_bytes, group.used_bytes
-    share = None if used is None or not limit else min(used / limit, 1.0)
     return (
         Meter("cpu", cpu, "" if cpu is None else f"{100 * cpu:.0f} %"),
-        Meter("memory", share, _used_of(used, limit)),
+        Meter("memory", _share(used, limit), _used_of(used, limit)),
     )
+
+
+def _share(used: float | None, whole: float | None) -> float | None:
+    return None if used is None or not whole else min(used / whole, 1.0)
 
 
 def _percent_of(share: float | None, whole: str) -> str:
@@ -383,9 +386,7 @@ def _rows(hosts: Iterable[HostRow]) -> Iterator[HostLine]:
 
 
 def _host(host: HostRow, *, is_repeated: bool) -> HostLine:
-    cpu = None
-    if host.threads and host.busy_threads is not None:
-        cpu = min(host.busy_threads / host.threads, 1.0)
+    cpu = _share(host.busy_threads, host.threads)
     return HostLine(
         _kind(host.state),
         (

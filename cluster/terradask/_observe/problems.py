@@ -317,7 +317,8 @@ def launch_problems(
     if (own := known.pop(SCHEDULER_GROUP, None)) is not None:
         short = Shortfall(1, 0, {SCHEDULER_GROUP: own.problems})
         text = shortfall_text(name, short, pools, role="scheduler")
-        for brief, command in _briefs(name, {SCHEDULER_GROUP: own}, pools):
+        for kind in _kinds({SCHEDULER_GROUP: own}):
+            brief, command = _brief(name, kind, {SCHEDULER_GROUP: own}, pools)
             yield Problem("scheduler", f"no host for the scheduler: {brief}", text, command)
             text = ""
     if not known:
@@ -331,35 +332,33 @@ def launch_problems(
         problems={key: each.problems for key, each in known.items()},
     )
     text = shortfall_text(name, shortfall, pools)
-    kinds = dict.fromkeys(problem.kind for each in known.values() for problem in each.problems)
-    for kind in kinds:
-        ((brief, command),) = _briefs(name, known, pools, [kind])
+    for kind in _kinds(known):
+        brief, command = _brief(name, kind, known, pools)
         yield Problem(kind, brief, text, command)
         # One sentence has them all.
         text = ""
 
 
-def _briefs(
-    name: str,
-    failures: Mapping[str, LaunchFailures],
-    pools: Mapping[str, Pool],
-    kinds: Iterable[str] = (),
-) -> Iterator[tuple[str, str]]:
-    """Yield the words and the next command for each kind of problems."""
-    for kind in kinds or dict.fromkeys(p.kind for f in failures.values() for p in f.problems):
-        own = {k: f for k, f in failures.items() if any(p.kind == kind for p in f.problems)}
-        code = next(p.code for each in own.values() for p in each.problems if p.kind == kind)
-        short = [pools[key] for key in own]
-        zones = sorted({zone for pool in short for zone in pool.zones})
-        markets = {pool.market for pool in short}
-        words = _BRIEFS.get(kind, f"launches fail ({code})").format(
-            market="Spot " if markets == {"spot"} else "",
-            zones=" or ".join(zones) if len(zones) < 3 else f"{len(zones)} zones",
-        )
-        since = min((each.since for each in own.values() if each.since is not None), default=None)
-        if since is not None:
-            words += f" since {clock(since, datetime.datetime.now(datetime.UTC))}"
-        yield words, _COMMANDS.get(kind, _elsewhere(short)).format(name=name)
+def _kinds(failures: Mapping[str, LaunchFailures]) -> list[str]:
+    return list(dict.fromkeys(each.kind for one in failures.values() for each in one.problems))
+
+
+def _brief(
+    name: str, kind: str, failures: Mapping[str, LaunchFailures], pools: Mapping[str, Pool]
+) -> tuple[str, str]:
+    """Return the words and the next command for a kind of problems."""
+    own = {k: f for k, f in failures.items() if any(p.kind == kind for p in f.problems)}
+    code = next(p.code for each in own.values() for p in each.problems if p.kind == kind)
+    short = [pools[key] for key in own]
+    zones = sorted({zone for pool in short for zone in pool.zones})
+    words = _BRIEFS.get(kind, f"launches fail ({code})").format(
+        market="Spot " if {pool.market for pool in short} == {"spot"} else "",
+        zones=" or ".join(zones) if len(zones) < 3 else f"{len(zones)} zones",
+    )
+    since = min((each.since for each in own.values() if each.since is not None), default=None)
+    if since is not None:
+        words += f" since {clock(since, _now())}"
+    return words, _COMMANDS.get(kind, _elsewhere(short)).format(name=name)
 
 
 def _elsewhere(pools: Sequence[Pool]) -> str:

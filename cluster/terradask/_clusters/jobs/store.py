@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
+from terradask._observe.reports.store import unpack
 from terradask.errors import DocumentFormat, JobNotFound
 from terradask_host.documents import UNREADABLE, plain_text
 from terradask_host.jobs import (
@@ -145,7 +146,7 @@ class JobStore:
         if kept is None:
             return None
         try:
-            return read(parse_json(_unpacked(kept.content)))
+            return read(parse_json(unpack(kept.content, MOST_KEPT_BYTES_UNPACKED)))
         except (*UNREADABLE, zlib.error) as error:
             raise DocumentFormat(
                 "a job's record is unreadable",
@@ -153,12 +154,3 @@ class JobStore:
                 allowed="a document written by the scheduler's host",
                 advice="code on a scheduler's host can write there: find the job that did",
             ) from error
-
-
-def _unpacked(content: bytes) -> bytes:
-    # 31: the format of gzip.
-    unpacking = zlib.decompressobj(31)
-    found = unpacking.decompress(content, MOST_KEPT_BYTES_UNPACKED)
-    if unpacking.unconsumed_tail:
-        raise ValueError("it is too large")
-    return found

@@ -104,8 +104,8 @@ def call_advice(target: Target, refusals: Sequence[Refusal], side: Side) -> Advi
 def _role(target: Target, refusals: Sequence[Refusal], side: Side) -> Advice:
     first = refusals[0]
     if first.is_explicit:
-        policy = first.policy or "a policy of the role"
-        return Advice(to_do=f"{policy} denies {first.action}: its owner can exempt {_what(first)}")
+        policy, what = first.policy or "a policy of the role", first.resource or first.action
+        return Advice(to_do=f"{policy} denies {first.action}: its owner can exempt {what}")
     return _rights(target, [one.action for one in refusals], side)
 
 
@@ -264,10 +264,6 @@ _ADVICE: Mapping[str, Any] = {
     "session": _session,
     "credentials": _credentials,
 }
-
-
-def _what(refusal: Refusal) -> str:
-    return refusal.resource or refusal.action
 
 
 def _statement_lines(side: Side, actions: Sequence[str], resources: Sequence[str]) -> str:

@@ -95,11 +95,8 @@ class ReportStore:
         It comes from a host that runs tasks' code: treat it as untrusted.
         """
         found = self._store.read(kept.name, most_bytes=MOST_REPORT_BYTES)
-        return (
-            None
-            if found is None
-            else _unpack(found.content, self._where + kept.name, MOST_PAGE_BYTES)
-        )
+        where = self._where + kept.name
+        return None if found is None else _unpack(found.content, where, MOST_PAGE_BYTES)
 
     def usage(self, run: str) -> RunUsage | None:
         """Return what a run's workers used, as its schedulers observed it; None if nothing
@@ -143,11 +140,19 @@ class ReportStore:
             return None
 
 
-def _unpack(content: bytes, where: str, most_bytes: int) -> str:
+def unpack(content: bytes, most_bytes: int) -> bytes:
+    """Return a gzip's content. Raises `zlib.error`, and `ValueError` if it is too large."""
     # 31: the format of gzip.
     unpacking = zlib.decompressobj(31)
+    found = unpacking.decompress(content, most_bytes)
+    if unpacking.unconsumed_tail:
+        raise ValueError("it is too large")
+    return found
+
+
+def _unpack(content: bytes, where: str, most_bytes: int) -> str:
     try:
-        page = unpacking.decompress(content, most_bytes)
+        return unpack(content, most_bytes).decode(errors="replace")
     except zlib.error as error:
         raise DocumentFormat(
             "a performance report isn't in gzip format",
@@ -155,11 +160,10 @@ def _unpack(content: bytes, where: str, most_bytes: int) -> str:
             allowed="a report written by the scheduler's host",
             advice="tasks can write reports of their own: find the run that did",
         ) from error
-    if unpacking.unconsumed_tail:
+    except ValueError as error:
         raise DocumentFormat(
             "a performance report is too large",
             given=f"{where}: more than {most_bytes} bytes",
             allowed=f"{most_bytes} bytes unpacked",
             advice="tasks can write reports of their own: find the run that did",
-        )
-    return page.decode(errors="replace")
+        ) from error

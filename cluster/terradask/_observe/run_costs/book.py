@@ -20,7 +20,6 @@ from terradask._aws.listing import listed_instances
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
-from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._catalog.prices.prices import PriceKey, PriceList
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
@@ -187,6 +186,13 @@ def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict
     }
 
 
+def _price_list(aws: Aws) -> PriceList:
+    # Slow to import.
+    from terradask._catalog.prices.price_list import AwsPriceList
+
+    return AwsPriceList(aws)
+
+
 def log_failure(cluster: str, run_id: str, error: Exception, verb: str = "write") -> None:
     """Log a failure with an account, which must not affect the run; as a warning, unless the caller
     may not write it, and another's command will.
@@ -301,9 +307,7 @@ def _prefetched_prices(record: ClusterRecord) -> PriceList:
     """Return a price list, after reading the price of the scheduler's first instance type, while
     the run's instances are still unknown.
     """
-    from terradask._catalog.prices.price_list import AwsPriceList
-
-    prices = AwsPriceList(record.aws)
+    prices = _price_list(record.aws)
     first = record.descriptor.pools[SCHEDULER_GROUP] if record.exists else None
     if first is not None and first.market == "on-demand":
         prices.look_up(
@@ -323,7 +327,7 @@ _LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)
 
 def find_accounts(aws: Aws, bucket: str, since: datetime.datetime | None) -> list[Account]:
     """Return the updated accounts of the runs that may have been active since a time."""
-    prices = AwsPriceList(aws)
+    prices = _price_list(aws)
     book = AccountBook(aws, bucket, lambda: prices)
     accounts = book.read_all(book.keys(None if since is None else since - _LONGEST_RUN))
     following = next_starts(accounts)
@@ -342,7 +346,7 @@ def find_accounts(aws: Aws, bucket: str, since: datetime.datetime | None) -> lis
 
 def find_account(aws: Aws, bucket: str, key: str) -> Account | None:
     """Return the updated account of one run; None without one."""
-    prices = AwsPriceList(aws)
+    prices = _price_list(aws)
     book = AccountBook(aws, bucket, lambda: prices)
     found = book.read_all([key])
     return next((one if one.is_settled else _update(book, one, None) for one in found), None)
