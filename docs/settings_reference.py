@@ -19,9 +19,9 @@ from terradask_stacks.settings import (
     WorkerGroupSettings,
 )
 from terradask_stacks.settings.budgets import BudgetSettings
-from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.limits import LimitSettings
 from terradask_stacks.settings.mounts import MountSettings
+from terradask_stacks.settings.network import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.offers import OFFER_KEYS
 from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
 from terradask_stacks.starter_file import default_of, sections, toml_text, topics_of

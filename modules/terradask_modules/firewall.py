@@ -140,20 +140,15 @@ class Firewall(SecurityGroups):
                 if name == "hosts"
                 else f"AWS services, called by {name} hosts"
             )
-            self._in(
-                f"endpoints-from-{name}",
-                endpoints,
-                _HTTPS,
-                why,
-                referenced_security_group_id=group_id,
-            )
+            self._rule("in", f"endpoints-from-{name}", endpoints, _HTTPS, why, group=group_id)
         return endpoints
 
     def _let_out_to_network(
         self, role: str, group_id: str, vpc_cidr: str | None, s3_prefix_list_id: str | None
     ) -> None:
         if vpc_cidr is not None:
-            self._out(
+            self._rule(
+                "out",
                 f"{role}-to-vpc",
                 group_id,
                 None,
@@ -161,7 +156,8 @@ class Firewall(SecurityGroups):
                 cidr_ipv4=vpc_cidr,
             )
         if s3_prefix_list_id is not None:
-            self._out(
+            self._rule(
+                "out",
                 f"{role}-to-s3",
                 group_id,
                 _HTTPS,
@@ -170,7 +166,8 @@ class Firewall(SecurityGroups):
             )
 
     def _let_out_to_internet(self, role: str, group_id: str, dual_stack: bool) -> None:
-        self._out(
+        self._rule(
+            "out",
             f"{role}-to-https",
             group_id,
             _HTTPS,
@@ -178,7 +175,8 @@ class Firewall(SecurityGroups):
             cidr_ipv4=ANYWHERE,
         )
         if dual_stack:
-            self._out(
+            self._rule(
+                "out",
                 f"{role}-to-https-ipv6",
                 group_id,
                 _HTTPS,

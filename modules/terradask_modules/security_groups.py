@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from terradask_modules.aws import (
     Construct,
@@ -16,6 +16,11 @@ from terradask_modules.aws import (
 from terradask_modules.egress import VPC_IPV6, Egress
 from terradask_modules.ingress import Ingress, Ports, ports_text
 from terradask_modules.names import UNPRIVILEGED
+
+_RULES: Mapping[str, Any] = {
+    "in": VpcSecurityGroupIngressRule,
+    "out": VpcSecurityGroupEgressRule,
+}
 
 
 class SecurityGroups(Construct):
@@ -44,30 +49,26 @@ class SecurityGroups(Construct):
     ) -> None:
         """Let Dask's schedulers and workers in to each other."""
         for number, ports in enumerate(scheduler_ports):
-            self._in(
+            self._rule(
+                "in",
                 f"scheduler-{ports_text(ports)}-from-worker" if number else "scheduler-from-worker",
                 scheduler_id,
                 ports,
                 "Workers join and report to the scheduler",
-                referenced_security_group_id=worker_id,
+                group=worker_id,
             )
         # Dask's workers and nannies choose their ports.
         for source, group_id, why in (
             ("scheduler", scheduler_id, "The scheduler gives work to workers"),
             ("worker", worker_id, "Workers fetch results from each other"),
         ):
-            self._in(
-                f"worker-from-{source}",
-                worker_id,
-                UNPRIVILEGED,
-                why,
-                referenced_security_group_id=group_id,
-            )
+            self._rule("in", f"worker-from-{source}", worker_id, UNPRIVILEGED, why, group=group_id)
 
     def _admit_clients(self, name: str, group_id: str, ingress: Sequence[Ingress]) -> None:
         for rule in ingress:
             first, last = rule.ports
-            self._in(
+            self._rule(
+                "in",
                 _address(f"{name}-from", rule.cidr, f"{first}-{last}"),
                 group_id,
                 rule.ports,
@@ -82,24 +83,14 @@ class SecurityGroups(Construct):
         ids = {"scheduler": scheduler_id, "worker": worker_id}
         for role, peer in (("scheduler", "worker"), ("worker", "scheduler"), ("worker", "worker")):
             why = f"Dask {peer} hosts of the {owner}"
-            self._out(
-                f"{role}-to-{peer}",
-                ids[role],
-                UNPRIVILEGED,
-                why,
-                referenced_security_group_id=ids[peer],
-            )
+            self._rule("out", f"{role}-to-{peer}", ids[role], UNPRIVILEGED, why, group=ids[peer])
         below = UNPRIVILEGED[0] - 1
         for first, last in scheduler_ports:
             if first <= below:
                 ports = (first, min(last, below))
-                self._out(
-                    f"worker-{ports_text(ports)}-to-scheduler",
-                    worker_id,
-                    ports,
-                    f"Dask scheduler hosts of the {owner}",
-                    referenced_security_group_id=scheduler_id,
-                )
+                name = f"worker-{ports_text(ports)}-to-scheduler"
+                why = f"Dask scheduler hosts of the {owner}"
+                self._rule("out", name, worker_id, ports, why, group=scheduler_id)
 
     def _let_out(
         self, name: str, group_id: str, rules: Sequence[Egress], blocks: Mapping[str, str]
@@ -108,7 +99,8 @@ class SecurityGroups(Construct):
         for rule in rules:
             protocol = "" if rule.protocol == "tcp" else f"{rule.protocol}-"
             first, last = rule.ports
-            self._out(
+            self._rule(
+                "out",
                 _address(f"{name}-to", rule.destination, f"{protocol}{first}-{last}"),
                 group_id,
                 rule.ports,
@@ -117,37 +109,29 @@ class SecurityGroups(Construct):
                 **_peer(rule, blocks),
             )
 
-    def _in(self, name: str, group_id: str, ports: Ports, description: str, **peer: Any) -> None:
-        first, last = ports
-        rule = VpcSecurityGroupIngressRule(
-            self,
-            f"in-{name}",
-            security_group_id=group_id,
-            ip_protocol="tcp",
-            from_port=first,
-            to_port=last,
-            description=description,
-            tags=self._tags,
-            **peer,
-        )
-        at(name, rule)
-
-    def _out(
+    def _rule(
         self,
+        direction: Literal["in", "out"],
         name: str,
         group_id: str,
         ports: Ports | None,
         description: str,
         *,
         protocol: str = "tcp",
-        **peer: Any,
+        group: str | None = None,
+        **peer: str,
     ) -> None:
+        """Let connections to or from a `group`, or a peer that is an attribute of rules; without
+        `ports`, all.
+        """
         span: dict[str, Any] = {"ip_protocol": "-1"}
         if ports is not None:
             span = {"ip_protocol": protocol, "from_port": ports[0], "to_port": ports[1]}
-        rule = VpcSecurityGroupEgressRule(
+        if group is not None:
+            peer["referenced_security_group_id"] = group
+        rule = _RULES[direction](
             self,
-            f"out-{name}",
+            f"{direction}-{name}",
             security_group_id=group_id,
             description=description,
             tags=self._tags,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from terradask._terraform import terraform
-from terradask._terraform.command_lines import FLAG, command_line, plain_command_line
+from terradask._terraform.terraform import FLAG, command_line, plain_command_line
 
 #: The calls in the source that make a line, and a value for each expression that isn't a literal.
-_CALLS = {"_stream", "_capture", "_read", "_lock_state", "_lock_state_or_init", "command_line"}
+_CALLS = {"_stream", "_capture", "_lock_state", "_lock_state_or_init", "command_line"}
 _VALUES: dict[str, list[Any]] = {
     "FLAG": [FLAG],
     "str(out)": ["/a folder/x y.tfplan"],

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from terradask._synthesis import configuration, first_synthesis, framework_environment
-from terradask._synthesis.first_synthesis import await_first_synthesis, begin_first_synthesis
-from terradask._synthesis.framework_environment import FrameworkEnvironment
+from terradask._synthesis import configuration, framework_environment
+from terradask._synthesis.framework_environment import (
+    FrameworkEnvironment,
+    await_first_synthesis,
+    begin_first_synthesis,
+)
 from terradask_stacks.loading import load_settings
 from terradask_stacks.rendering import OtherProcess
 
@@ -27,7 +30,7 @@ def unpacking(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return subprocess.Popen(SLEEP)
 
     monkeypatch.setattr(OtherProcess, "unpack", unpack)
-    monkeypatch.setattr(first_synthesis, "_BEGUN", [])
+    monkeypatch.setattr(framework_environment, "_BEGUN", [])
     return pythons
 
 
@@ -35,7 +38,7 @@ def test_it_begins_once_and_is_awaited(unpacking: list[Path], tmp_path: Path) ->
     begin_first_synthesis(FrameworkEnvironment({}), tmp_path)
     begin_first_synthesis(FrameworkEnvironment({}), tmp_path)
     assert unpacking == [Path(sys.executable)]
-    (process,) = first_synthesis._BEGUN
+    (process,) = framework_environment._BEGUN
     assert process.poll() is None
     await_first_synthesis()
     assert process.returncode == 0
@@ -63,10 +66,10 @@ def test_nothing_begins_after_a_synthesis_or_without_the_framework(
 def test_a_python_that_is_gone_is_left_to_the_synthesis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_synthesis, "_BEGUN", [])
+    monkeypatch.setattr(framework_environment, "_BEGUN", [])
     gone = {"TERRADASK_SYNTHESIS_PYTHON": str(tmp_path / "python")}
     begin_first_synthesis(FrameworkEnvironment(gone), tmp_path)
-    assert first_synthesis._BEGUN == []
+    assert framework_environment._BEGUN == []
 
 
 def test_the_synthesis_awaits_it(
@@ -76,7 +79,7 @@ def test_the_synthesis_awaits_it(
     ended: list[int | None] = []
 
     def synthesize(*_: object, **__: object) -> dict[str, Path]:
-        ended.extend(process.returncode for process in first_synthesis._BEGUN)
+        ended.extend(process.returncode for process in framework_environment._BEGUN)
         return {}
 
     monkeypatch.setattr(configuration, "synthesize", synthesize)

@@ -20,9 +20,8 @@ from terradask._clusters.start import bootable_baseline
 from terradask._doctor.doctor import check_host_packages
 from terradask._software.host_packages import BootLock, download, objects_beside
 from terradask._workspace import applier
-from terradask._workspace.applier import Applier
+from terradask._workspace.applier import Applier, keeping_host_objects
 from terradask._workspace.context import SettingsSource, WorkspaceContext
-from terradask._workspace.host_objects import keeping_host_objects
 from terradask._workspace.host_packages import HostPackages, HostProgram
 from terradask.errors import AccessDenied, BaselineError, NoBaseline
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from terradask._aws.session import Aws
     from terradask._network.baseline import Baseline
-    from terradask_stacks.lock import ClusterLock
-    from terradask_stacks.settings import ClusterSettings, NetworkSettings
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,11 @@ from terradask._synthesis.answers import (
     network_lock,
     on_deployed_network,
 )
-from terradask._synthesis.first_synthesis import await_first_synthesis, begin_first_synthesis
-from terradask._synthesis.framework_environment import FrameworkEnvironment
+from terradask._synthesis.framework_environment import (
+    FrameworkEnvironment,
+    await_first_synthesis,
+    begin_first_synthesis,
+)
 from terradask._synthesis.resolve_network import check_account
 from terradask._terraform.provider_lock import lock_in_use
 from terradask_modules.names import NETWORK_STACK
@@ -78,7 +81,9 @@ class Configuration:
 
     def cluster(self, name: str, answers: ClusterAnswers) -> Path:
         """Write a cluster's configuration, from its answers."""
-        return self._synthesise(name, self._on_deployed_network(), answers)
+        loaded, clusters = self._on_deployed_network(), {name: answers}
+        with phase(self._progress, "synthesise", name):
+            return synthesise(loaded, clusters=clusters, other_python=self._other_python())[name]
 
     def to_destroy(self, name: str) -> Path:
         """Write a configuration by which Terraform destroys all that a stack's state has, under any
@@ -149,12 +154,6 @@ class Configuration:
     def _network_lock(self, *, refresh: bool, check: bool) -> NetworkLock:
         with phase(self._progress, "resolve", NETWORK_STACK):
             return network_lock(self._loaded, self._aws, refresh=refresh, check=check)
-
-    def _synthesise(self, name: str, loaded: LoadedSettings, answers: ClusterAnswers) -> Path:
-        with phase(self._progress, "synthesise", name):
-            return synthesise(loaded, clusters={name: answers}, other_python=self._other_python())[
-                name
-            ]
 
     def _other_python(self) -> OtherPython | None:
         """Return what provides another Python for the framework, if it isn't in this one."""

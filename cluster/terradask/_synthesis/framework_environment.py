@@ -7,9 +7,11 @@ complete or absent: it is made under another name.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -222,3 +224,28 @@ def _remove_unused(root: Path) -> None:
         if folder.is_dir() and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)
             folder.with_name(f".{folder.name}.lock").unlink(missing_ok=True)
+
+
+# ---- a user's first synthesis --------------------------------------------------------------------
+
+#: At most one.
+_BEGUN: list[subprocess.Popen[bytes]] = []
+
+
+def begin_first_synthesis(environment: FrameworkEnvironment, cache_dir: Path) -> None:
+    """Begin a user's first synthesis on a machine, in a process beside this one: jsii unpacks the
+    provider's bindings, which takes it 3 seconds. `cache_dir` has the results of earlier syntheses.
+
+    Nothing begins where the framework isn't there; what fails is left to the synthesis.
+    """
+    if _BEGUN or environment.kind == "not made" or any(cache_dir.glob("*")):
+        return
+    python = Path(sys.executable) if environment.kind == "here" else environment.python
+    with contextlib.suppress(OSError):
+        _BEGUN.append(OtherProcess(python).unpack())
+
+
+def await_first_synthesis() -> None:
+    """Wait for it: two processes would unpack the same files."""
+    for process in _BEGUN:
+        process.wait()

@@ -91,7 +91,7 @@ def follow(
             interrupts.let_through()
             raise
         stop = _Stop(
-            process,
+            process=process,
             may_stop=may_stop,
             patience_seconds=patience_seconds,
             grace_seconds=grace_seconds,
@@ -151,6 +151,7 @@ def _start(
     )
 
 
+@dataclass(kw_only=True, eq=False)
 class _Stop:
     """Ask a command to stop, once, at a good moment; kill it only after repeated requests.
 
@@ -158,21 +159,13 @@ class _Stop:
     period; another one ends it.
     """
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        *,
-        may_stop: Callable[[], bool],
-        patience_seconds: float,
-        grace_seconds: float,
-    ) -> None:
-        self._process = process
-        self._may_stop = may_stop
-        self._patience_seconds = patience_seconds
-        self._grace_seconds = grace_seconds
-        self._signal_by: float | None = None
-        self._kill_by: float | None = None
-        self._signalled = False
+    process: subprocess.Popen[bytes]
+    may_stop: Callable[[], bool]
+    patience_seconds: float
+    grace_seconds: float
+    _signal_by: float | None = None
+    _kill_by: float | None = None
+    _signalled: bool = False
 
     @property
     def requested(self) -> bool:
@@ -181,7 +174,7 @@ class _Stop:
 
     def request(self) -> None:
         """Handle the first request."""
-        self._signal_by = time.monotonic() + self._patience_seconds
+        self._signal_by = time.monotonic() + self.patience_seconds
 
     def request_again(self) -> None:
         """Handle another request."""
@@ -189,7 +182,7 @@ class _Stop:
         if not self._signalled:
             self._signal_by = now
         else:
-            self._kill_by = now + self._grace_seconds if self._kill_by is None else now
+            self._kill_by = now + self.grace_seconds if self._kill_by is None else now
 
     def act(self) -> None:
         """Run the next due step."""
@@ -197,14 +190,14 @@ class _Stop:
         if (
             self._signal_by is not None
             and not self._signalled
-            and (now >= self._signal_by or self._may_stop())
+            and (now >= self._signal_by or self.may_stop())
         ):
             self._signalled = True
             # Only the command: it stops its own children.
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGINT)
+                self.process.send_signal(signal.SIGINT)
         if self._kill_by is not None and now >= self._kill_by:
-            _kill_group(self._process)
+            _kill_group(self.process)
 
 
 def _step(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None]) -> bool:

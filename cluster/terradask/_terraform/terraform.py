@@ -18,7 +18,6 @@ from terradask._common.checksum import sha256_of_file
 from terradask._common.json_text import read_object
 from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
-from terradask._terraform.command_lines import FLAG, command_line
 from terradask._terraform.errors import error_of, needs_init
 from terradask._terraform.events import STOPPED, CommandOutput, Event, PlanFile, parse_event
 from terradask._terraform.folder_contents import (
@@ -57,6 +56,9 @@ _PARALLELISM = 30
 
 #: Usual longest time until a creation request is answered.
 REQUEST_SECONDS = 1.5
+
+#: Marks an option without a value.
+FLAG = object()
 
 _STOPPING = "{} stops after its current requests; a second Ctrl-C kills it"
 
@@ -100,8 +102,7 @@ class Terraform:
             on_wait=lambda busy: self.on_wait(f"waiting: {busy.problem}"),
         )
 
-    # ---- the program and its environment
-    # -------------------------------------------------------------
+    # ---- the program and its environment ---------------------------------------------------------
 
     @cached_property
     def binary(self) -> TerraformBinary:
@@ -138,8 +139,7 @@ class Terraform:
         """Return a verb's command line."""
         return [*self.binary.command, *command_line(verb, arguments, options)]
 
-    # ---- commands
-    # ------------------------------------------------------------------------------------
+    # ---- commands --------------------------------------------------------------------------------
 
     def configuration(self) -> dict[str, Any]:
         """Return the synthesised configuration."""
@@ -204,7 +204,16 @@ class Terraform:
 
     def show(self, plan: PlanFile | Path) -> dict[str, Any]:
         """Return a saved plan as Terraform's JSON, with its secrets in plain text."""
-        return dict(self._read("show", _path_of(plan), json=FLAG))
+        printed = self._capture("show", _path_of(plan), json=FLAG)
+        try:
+            return dict(json.loads(printed))
+        except ValueError as error:
+            raise TerraformError(
+                f"{self.program.command} show printed no valid JSON",
+                verb="show",
+                folder=str(self.folder),
+                given=printed[:200],
+            ) from error
 
     def apply(self, plan: PlanFile | Path) -> Mapping[str, Any]:
         """Apply exactly a saved plan.
@@ -226,8 +235,7 @@ class Terraform:
         with self.lock:
             return self._lock_state_or_init("apply", **options).counts
 
-    # ---- the state's lock
-    # ----------------------------------------------------------------------------
+    # ---- the state's lock ------------------------------------------------------------------------
 
     def force_unlock(self, lock_id: str) -> None:
         """Remove a killed command's lock from the state."""
@@ -254,8 +262,7 @@ class Terraform:
             on_wait=self.on_wait,
         )
 
-    # ---- commands with changes
-    # -----------------------------------------------------------------------
+    # ---- commands with changes -------------------------------------------------------------------
 
     def cancel(self) -> None:
         """Ask the running command to stop, from any thread; it raises `TerraformCancelled`."""
@@ -319,23 +326,7 @@ class Terraform:
             output.take(event)
             self.on_event(event)
 
-    # ---- commands with one output
-    # --------------------------------------------------------------------
-
-    def _read(self, verb: str, *arguments: str, **options: Any) -> Any:
-        """Run a command with JSON output, and return it; empty if none is printed."""
-        printed = self._capture(verb, *arguments, **options)
-        if not printed.strip():
-            return {}
-        try:
-            return json.loads(printed)
-        except ValueError as error:
-            raise TerraformError(
-                f"{self.program.command} {verb} printed no valid JSON",
-                verb=verb,
-                folder=str(self.folder),
-                given=printed[:200],
-            ) from error
+    # ---- commands with one output ----------------------------------------------------------------
 
     def _capture(self, verb: str, *arguments: str, **options: Any) -> str:
         """Run a command, and return its output."""
@@ -387,3 +378,35 @@ def _content(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:
         return ""
+
+
+def command_line(verb: str, arguments: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """Return the words after the program's name, as python-terraform makes them.
+
+    It has no wheel, so the client's own requirements leave it out; without it, the same words are
+    made here.
+    """
+    try:
+        from python_terraform import IsFlagged
+        from python_terraform import Terraform as CommandLines
+    except ModuleNotFoundError:
+        return plain_command_line(verb, arguments, options)
+    # The constructor reads a state from the working folder, which has none.
+    builder = CommandLines(working_dir=os.devnull, terraform_bin_path="terraform")
+    given = {name: IsFlagged if value is FLAG else value for name, value in options.items()}
+    line: list[str] = builder.generate_cmd_string(verb, *arguments, **given)
+    return line[1:]
+
+
+def plain_command_line(
+    verb: str, arguments: Sequence[str], options: Mapping[str, Any]
+) -> list[str]:
+    """Return the same words, for texts, booleans and `FLAG`."""
+    return [verb, *(_option(name, value) for name, value in options.items()), *arguments]
+
+
+def _option(name: str, value: object) -> str:
+    option = f"-{name.replace('_', '-')}"
+    if value is FLAG:
+        return option
+    return f"{option}={str(value).lower() if isinstance(value, bool) else value}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
+from terradask._aws.s3 import ObjectStore
 from terradask._aws.service_roles import ensure_service_roles
 from terradask._aws.warm_pools import end_outdated
 from terradask._cleanup.orphans import Inventory
@@ -21,12 +23,18 @@ from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext, configuration_of
-from terradask._workspace.host_objects import keeping_host_objects
 from terradask._workspace.host_packages import HostPackages
 from terradask._workspace.images import Images
 from terradask._workspace.stack import Stack
 from terradask._workspace.stack_runner import StackRunner
-from terradask.errors import AccessDenied, AwsError, ClusterNotFound, NoBaseline, TerraformError
+from terradask.errors import (
+    AccessDenied,
+    AwsError,
+    BaselineError,
+    ClusterNotFound,
+    NoBaseline,
+    TerraformError,
+)
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -299,3 +307,30 @@ class Applier:
             destroy=self.destroy_cluster, unlock=states.unlock, hold=self.stacks.holding_state
         )
         return Sweeper(context.aws, context.network.where, scan, actions, context.progress)
+
+
+@contextmanager
+def keeping_host_objects(context: WorkspaceContext, stack: Stack) -> Iterator[None]:
+    """Put back the host program and scripts that an apply of the network's stack deletes, and with
+    which hosts of deployed clusters boot.
+
+    Until its next apply, a cluster launches hosts with the user data of its last one, which names
+    these objects by SHA-256; Terraform deletes them when it puts others in their place.
+
+    Permissions needed: ``s3:GetObject`` and ``s3:PutObject`` on ``host/*`` in the bucket.
+    """
+    try:
+        host = context.network.baseline().host
+    except BaselineError:
+        yield
+        return
+    resources: Mapping[str, Any] = stack.terraform.configuration()["resource"]
+    planned = {each["key"] for each in resources["aws_s3_object"].values()}
+    objects = ObjectStore(context.aws, context.bucket)
+    found = {key: objects.read(key) for key in {host.wheel_key, *host.script_keys} - planned}
+    try:
+        yield
+    finally:
+        for key, stored in found.items():
+            if stored is not None:
+                objects.write(key, stored.content, content_type="application/octet-stream")

@@ -353,18 +353,12 @@ def _launch(scope: CallerScope) -> list[Statement]:
     AWS checks ``RunInstances`` with the caller's permissions.
     """
     templates = scope.ec2("launch-template")[0]
-    own = [
-        *([] if scope.given_security_groups else ["security-group"]),
-        *([] if scope.given_subnets else ["subnet"]),
-    ]
-    given = [f"security-group/{group}" for group in scope.given_security_groups] + [
-        f"subnet/{subnet}" for subnet in scope.given_subnets
-    ]
+    given = scope.given_parts
     roles = scope.of_own_clusters("role") if scope.isolated else scope.roles
     from_template = {"ArnLike": {"ec2:LaunchTemplate": templates}}
     return [
-        *_launch_from_template(scope, own),
-        *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
+        *_launch_from_template(scope),
+        *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", given)] if given else []),
         # By a template, so that no caller launches other instances beside the groups.
         *(
             allow(
@@ -398,11 +392,11 @@ def _launch(scope: CallerScope) -> list[Statement]:
     ]
 
 
-def _launch_from_template(scope: CallerScope, own: list[str]) -> list[Statement]:
+def _launch_from_template(scope: CallerScope) -> list[Statement]:
     """Return the right to launch from templates of the workspace, or of the caller's clusters, in
     parts of the network.
     """
-    run, network = "ec2:RunInstances", scope.where.own
+    run, network, own = "ec2:RunInstances", scope.where.own, scope.own_parts
     if not scope.limits.clusters:
         return [
             allow("LaunchOnOwnNetwork", run, scope.ec2("launch-template", *own), network),

@@ -18,20 +18,13 @@ def keep_images(scope: CallerScope) -> list[Statement]:
     snapshots = scope.where.aws_arn("ec2", "snapshot/*")
     asked = {"StringEquals": {f"aws:RequestTag/{TAG_ROLE}": IMAGE_ROLE}}
     is_one = {"StringEquals": {f"aws:ResourceTag/{TAG_ROLE}": IMAGE_ROLE}}
-    given = [
-        *(f"security-group/{group}" for group in scope.given_security_groups),
-        *(f"subnet/{subnet}" for subnet in scope.given_subnets),
-    ]
-    own = [
-        "launch-template",
-        *([] if scope.given_security_groups else ["security-group"]),
-        *([] if scope.given_subnets else ["subnet"]),
-    ]
+    own = scope.ec2("launch-template", *scope.own_parts)
+    given = scope.given_parts
     from_template = {"ArnLike": {"ec2:LaunchTemplate": scope.ec2("launch-template")[0]}}
     tagged, owned = both(scope.tagged, asked), both(scope.where.own, is_one)
     return [
-        allow("LaunchForImagesOnNetwork", run, scope.ec2(*own), scope.where.own),
-        *([allow("LaunchForImagesOnGiven", run, scope.ec2(*given))] if given else []),
+        allow("LaunchForImagesOnNetwork", run, own, scope.where.own),
+        *([allow("LaunchForImagesOnGiven", run, given)] if given else []),
         allow("LaunchForImages", run, scope.ec2(*_BORN), both(tagged, from_template)),
         # Any that the account may launch: the settings check its owner.
         allow("LaunchAnyImage", run, scope.images, from_template),

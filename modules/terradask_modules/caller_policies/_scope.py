@@ -122,6 +122,18 @@ class CallerScope:
         return [self.where.arn("ec2", kind if "/" in kind else f"{kind}/*") for kind in kinds]
 
     @property
+    def given_parts(self) -> list[str]:
+        """ARNs of the given security groups and subnets."""
+        groups = (f"security-group/{group}" for group in self.given_security_groups)
+        return self.ec2(*groups, *(f"subnet/{subnet}" for subnet in self.given_subnets))
+
+    @property
+    def own_parts(self) -> list[str]:
+        """The kinds among these that the network makes."""
+        given = {"security-group": self.given_security_groups, "subnet": self.given_subnets}
+        return [kind for kind, ids in given.items() if not ids]
+
+    @property
     def images(self) -> str:
         """ARN pattern of images, which belong to no account."""
         return self.where.aws_arn("ec2", "image/*")

@@ -117,8 +117,13 @@ class Settings(Section):
     @property
     def has_offers(self) -> bool:
         """Whether there are offers, or a cluster names one."""
-        clusters = (self.cluster, *self.clusters.values())
-        return bool(self.offers) or any(one.offer is not None for one in clusters)
+        return bool(self.offers) or any(one.offer is not None for _, one in self._cluster_sections)
+
+    @property
+    def _cluster_sections(self) -> list[tuple[str, ClusterSettings]]:
+        """Each section with settings of clusters."""
+        declared = ((f"clusters.{name}", cluster) for name, cluster in self.clusters.items())
+        return [("cluster", self.cluster), *declared]
 
     def for_cluster(self, name: str) -> Settings:
         """Return settings in which section ``[cluster]`` holds one cluster's."""
@@ -190,7 +195,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _tags_agree(self) -> Settings:
         # Each cluster's resources have the workspace's tags and its own.
-        for cluster in (self.cluster, *self.clusters.values()):
+        for _, cluster in self._cluster_sections:
             check_together({**self.workspace.tags, **cluster.tags})
         return self
 
@@ -205,10 +210,7 @@ class Settings(Section):
                 f"{setting} names {', '.join(foreign)}, outside of workspace.region, {region}",
                 allowed=f"zones of {region}, such as {region}a",
             )
-        for section, cluster in [
-            ("cluster", self.cluster),
-            *((f"clusters.{name}", c) for name, c in self.clusters.items()),
-        ]:
+        for section, cluster in self._cluster_sections:
             zone = cluster.zone_name
             if zone is not None and not zone.startswith(region):
                 raise refuse(
@@ -232,10 +234,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _secrets_are_of_the_partition(self) -> Settings:
         partition = partition_of(self.workspace.region)
-        for section, cluster in [
-            ("cluster", self.cluster),
-            *((f"clusters.{name}", c) for name, c in self.clusters.items()),
-        ]:
+        for section, cluster in self._cluster_sections:
             for name, arn in cluster.references.items():
                 if (other := arn.split(":")[1]) != partition:
                     raise refuse(

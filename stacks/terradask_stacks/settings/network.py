@@ -16,8 +16,6 @@ from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.budgets import Budgets, Email
 from terradask_stacks.settings.disks import Throughput
-from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
-from terradask_stacks.settings.host_scripts import HostScriptSettings
 from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.settings.mounts import NetworkMountSettings
 from terradask_stacks.validators.addresses import check_network_cidr
@@ -26,14 +24,92 @@ from terradask_stacks.validators.resources import (
     check_container_repository,
     check_image,
     check_image_owner,
+    check_instance_profile,
     check_key_arn,
     check_log_retention,
     check_policy_arn,
     check_role_name_prefix,
     check_role_path,
+    check_security_group_id,
+    check_subnet_id,
     check_topic_arn,
     check_vpc_id,
 )
+
+# ---- what exists already and terradask only uses -------------------------------------------------
+
+SubnetId = Annotated[str, AfterValidator(check_subnet_id)]
+SecurityGroupId = Annotated[str, AfterValidator(check_security_group_id)]
+InstanceProfileName = Annotated[str, AfterValidator(check_instance_profile)]
+
+
+class ZoneSubnets(Section):
+    """A zone of ``network.subnets``: the given subnets of one availability zone; both may be the
+    same.
+    """
+
+    scheduler: SubnetId = Field(description="Subnet in which schedulers are launched.")
+    worker: SubnetId = Field(description="Subnet in which workers are launched.")
+
+
+class SecurityGroups(Section):
+    """The table ``network.security_groups``: the given security groups of hosts; both may be the
+    same.
+    """
+
+    scheduler: SecurityGroupId = Field(
+        description="Security group of schedulers: workers reach its ports 8786-8787."
+    )
+    worker: SecurityGroupId = Field(
+        description="Security group of workers: schedulers and workers reach its TCP ports."
+    )
+
+
+class InstanceProfiles(Section):
+    """The table ``network.instance_profiles``: the given instance profiles of hosts, each with its
+    role.
+    """
+
+    scheduler: InstanceProfileName = Field(description="Name of the schedulers' instance profile.")
+    worker: InstanceProfileName = Field(description="Name of the workers' instance profile.")
+
+
+# ---- what hosts have -----------------------------------------------------------------------------
+
+#: Systemd waits as long for a host that leaves.
+#: AWS (believed): EC2 gives an instance that it terminates at least 90 seconds to shut down.
+_MOST_LEAVE_SECONDS = 60
+#: Clusters replace a host that hasn't joined within 15 minutes.
+_MOST_SETUP_SECONDS = 600
+
+_Script = Annotated[str, Field(min_length=1)]
+
+
+class HostScriptSettings(Section):
+    """A network's settings for scripts of hosts."""
+
+    host_setup: _Script | None = Field(
+        default=None,
+        description="A script, relative to terradask.toml, that each host runs as root before "
+        "Dask, of at most 64 KiB. A host on which it fails is `failed`, and is replaced.",
+    )
+    host_setup_timeout_seconds: int = Field(
+        default=300,
+        ge=1,
+        le=_MOST_SETUP_SECONDS,
+        description="Seconds after which host_setup is killed, and the host is `failed`.",
+    )
+    host_leave: _Script | None = Field(
+        default=None,
+        description="A script that each host runs as root when it goes off, after Dask. Its "
+        "failure is noted in the host's log.",
+    )
+    host_leave_timeout_seconds: int = Field(
+        default=30,
+        ge=1,
+        le=_MOST_LEAVE_SECONDS,
+        description="Seconds after which host_leave is killed.",
+    )
 
 
 class NoticeSettings(Section):
