@@ -12,7 +12,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +19,14 @@ from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code, is_aws_error, passes
 from terradask_host.agent.logs import HostLog, LogShipper
-from terradask_host.agent.retry import backoff
+from terradask_host.agent.retry import repeat
 from terradask_host.config import HostConfig, Paths, load_config, parse_document
+from terradask_host.document_fields import Record
+from terradask_host.documents import UNREADABLE
 from terradask_host.errors import ConfigInvalid, HostError, MetadataUnavailable, ScriptFailed
 from terradask_host.metadata import Identity, InstanceMetadata
 from terradask_host.root_programs import HOST_UNIT, print_line, start_with_host
-from terradask_host.script_run import last_lines, run_script
+from terradask_host.script_run import describe_end, last_lines, run_script
 
 #: The scripts' names in ``host.json``.
 SETUP, LEAVE = "setup", "leave"
@@ -49,7 +50,7 @@ UNIT = "terradask-leave.service"
 
 
 @dataclass(frozen=True)
-class HostScript:
+class HostScript(Record):
     """A script of the network, as user data names it.
 
     Parameters
@@ -65,6 +66,10 @@ class HostScript:
     name: str
     sha256: str
     timeout_seconds: int
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256) or self.timeout_seconds < 1:
+            raise ValueError("not a script")
 
     @property
     def key(self) -> str:
@@ -89,24 +94,14 @@ def read_script(document: Mapping[str, Any], name: str) -> HostScript | None:
     """Return a script that ``host.json`` names, or None without one. Raises `ConfigInvalid`."""
     if document.get(name) is None:
         return None
-    given = document[name]
-    sha256, timeout_seconds = (
-        (given.get("sha256"), given.get("timeout_seconds"))
-        if isinstance(given, dict)
-        else (None, None)
-    )
-    if (
-        not isinstance(sha256, str)
-        or not re.fullmatch("[0-9a-f]{64}", sha256)
-        or not isinstance(timeout_seconds, int)
-        or timeout_seconds < 1
-    ):
+    try:
+        return HostScript.read({**document[name], "name": name})
+    except UNREADABLE as error:
         raise ConfigInvalid(
             f"host.json: {name} isn't a script.",
-            given=given,
+            given=document[name],
             allowed="a SHA-256 and timeout_seconds",
-        )
-    return HostScript(name, sha256, timeout_seconds)
+        ) from error
 
 
 def fetch_script(script: HostScript, bucket: str, aws: Aws, paths: Paths) -> None:
@@ -116,7 +111,10 @@ def fetch_script(script: HostScript, bucket: str, aws: Aws, paths: Paths) -> Non
     """
     where = f"s3://{bucket}/{script.key}"
     try:
-        answer = _until(lambda: aws.client("s3").get_object(Bucket=bucket, Key=script.key), passes)
+        s3 = aws.client("s3")
+        answer = repeat(
+            lambda: s3.get_object(Bucket=bucket, Key=script.key), passes, _DEADLINE_SECONDS
+        )
         content = answer["Body"].read(MOST_BYTES + 1)
     except Exception as error:
         if not is_aws_error(error):
@@ -147,7 +145,7 @@ def run_host_script(
     """Run a fetched script. Raises `ScriptFailed` with its last lines."""
     output = script.output(config.paths)
     try:
-        end = run_script(
+        code = run_script(
             script.path(config.paths),
             script_environ(os.environ, config, identity),
             folder=config.paths.root,
@@ -161,9 +159,9 @@ def run_host_script(
             given=script.path(config.paths).read_text(errors="replace").partition("\n")[0],
             allowed="a first line that names a program of the host's image, such as #!/bin/bash",
         ) from error
-    if not end.is_good:
+    if code != 0:
         raise ScriptFailed(
-            f"{script.setting} {end.describe(script.timeout_seconds)}.",
+            f"{script.setting} {describe_end(code, script.timeout_seconds)}.",
             given="its last lines:\n" + "\n".join(last_lines(output, _LAST_LINES) or ["(none)"]),
             advice=f"Correct it, then run: terradask apply network; its output: {output}",
         )
@@ -208,27 +206,6 @@ TimeoutStopSec={script.timeout_seconds + _SHIP_SECONDS}
 """
 
 
-def _until(call: Callable[[], Any], may_pass: Callable[[Exception], bool]) -> Any:
-    """Return a call's result; repeat it while it may succeed later."""
-    end = time.monotonic() + _DEADLINE_SECONDS
-    for pause in backoff(0.5, ceiling_seconds=5.0):
-        try:
-            return call()
-        except Exception as error:
-            if time.monotonic() > end or not may_pass(error):
-                raise
-        time.sleep(pause)
-    raise AssertionError("backoff never ends")
-
-
-def _identity(config: HostConfig) -> Identity:
-    found: Identity = _until(
-        InstanceMetadata(config.metadata_endpoint).identity,
-        lambda error: isinstance(error, MetadataUnavailable),
-    )
-    return found
-
-
 def _kept_identity(paths: Paths) -> Path:
     return paths.programs / "scripts" / "identity.json"
 
@@ -245,7 +222,11 @@ def set_up(config: HostConfig, document: Mapping[str, Any], units: Path) -> None
     aws = Aws(config.region)
     for script in filter(None, scripts.values()):
         fetch_script(script, config.bucket, aws, config.paths)
-    identity = _identity(config)
+    identity = repeat(
+        InstanceMetadata(config.metadata_endpoint).identity,
+        lambda error: isinstance(error, MetadataUnavailable),
+        _DEADLINE_SECONDS,
+    )
     _kept_identity(config.paths).write_text(json.dumps(asdict(identity)))
     if setup is not None:
         print_line(f"host_setup begins, for at most {setup.timeout_seconds} s")

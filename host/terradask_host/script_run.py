@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 #: Most of a script's output that is shown; its file on the host has all of it.
@@ -23,30 +22,13 @@ _GONE_SECONDS = 10.0
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-@dataclass(frozen=True)
-class ScriptEnd:
-    """How a script ended.
-
-    Parameters
-    ----------
-    code
-        Its exit code; a signal's number is negative. None: it was killed at its time limit.
-    """
-
-    code: int | None
-
-    @property
-    def is_good(self) -> bool:
-        """Whether it ended by itself, with exit code 0."""
-        return self.code == 0
-
-    def describe(self, timeout_seconds: float) -> str:
-        """Return how it ended, in words."""
-        if self.code is None:
-            return f"ran for {timeout_seconds:g} s and was killed, with all that it had started"
-        if self.code < 0:
-            return f"was ended by {signal.Signals(-self.code).name}"
-        return f"ended with exit code {self.code}"
+def describe_end(code: int | None, timeout_seconds: float) -> str:
+    """Return in words how a script ended, by the result of `run_script`."""
+    if code is None:
+        return f"ran for {timeout_seconds:g} s and was killed, with all that it had started"
+    if code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
 
 
 def run_script(
@@ -57,8 +39,9 @@ def run_script(
     output: Path,
     timeout_seconds: float,
     show: Callable[[str], None],
-) -> ScriptEnd:
-    """Run a script by its first line, and show each line of its output.
+) -> int | None:
+    """Run a script by its first line, and show each line of its output. Return its exit code, for a
+    signal its negative number, or None if it was killed at its time limit.
 
     Processes that it leaves behind go on, unless it is killed. They may write to `output`, so it
     is a file and no pipe.
@@ -88,7 +71,7 @@ def run_script(
         if code is None:
             _kill_all(process, others)
     shown.finish()
-    return ScriptEnd(code)
+    return code
 
 
 @contextmanager

@@ -56,8 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # and the words for states.
 SHARED = {
     "terradask": (
-        "terradask_host.bucket_encryption.",
-        "terradask_host.bucket_owner.",
+        "terradask_host.bucket_calls.",
         "terradask_host.channel_credentials.",
         "terradask_host.commands.",
         "terradask_host.conda_lines.",

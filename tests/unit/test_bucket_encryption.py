@@ -12,7 +12,7 @@ from botocore.session import get_session
 from terradask._aws.session import Aws
 from terradask._terraform.state.s3 import S3Backend, encrypted_with
 from terradask_host.agent.aws import Aws as HostAws
-from terradask_host.bucket_encryption import name_encryption, of_network
+from terradask_host.bucket_calls import name_encryption, of_network
 from terradask_modules.names import bucket_name
 
 ACCOUNT = "123456789012"

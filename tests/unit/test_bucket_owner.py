@@ -11,7 +11,7 @@ from botocore.session import get_session
 from terradask._aws.session import Aws
 from terradask._terraform.state.s3 import S3Backend
 from terradask_host.agent.aws import Aws as HostAws
-from terradask_host.bucket_owner import expect_owner
+from terradask_host.bucket_calls import expect_owner
 from terradask_modules.names import bucket_name
 
 ACCOUNT = "123456789012"

@@ -22,8 +22,7 @@ from terradask._aws.translation import (
 )
 from terradask._common.forked import left_to_parent
 from terradask.errors import AccessDenied, NoCredentials
-from terradask_host.bucket_encryption import name_encryption, of_network
-from terradask_host.bucket_owner import expect_owner
+from terradask_host.bucket_calls import expect_owner, name_encryption, of_network
 from terradask_modules.partitions import partition_of
 
 if TYPE_CHECKING:

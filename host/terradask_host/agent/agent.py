@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import threading
-import time
 import traceback
 import zipfile
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
 from terradask_host.agent.referenced_secrets import ReferencedSecrets, RegistryLogin, SecretSocket
 from terradask_host.agent.report import Reporter
-from terradask_host.agent.retry import backoff
+from terradask_host.agent.retry import repeat
 from terradask_host.agent.scheduler import SchedulerHost
 from terradask_host.agent.shared_environment import SharedEnvironment, Sharing
 from terradask_host.agent.spot import SpotWatch
@@ -228,16 +227,18 @@ class Agent:
         return 0
 
     def _identity(self) -> Identity:
-        started = time.monotonic()
-        for pause in backoff(0.1, ceiling_seconds=5.0):
-            try:
-                return self._metadata.identity()
-            except MetadataUnavailable as error:
-                if time.monotonic() - started > self._timing.metadata_deadline_seconds:
-                    raise
+        def may_pass(error: Exception) -> bool:
+            if is_unavailable := isinstance(error, MetadataUnavailable):
                 self._log.info(str(error))
-            self._events.pause(pause)
-        raise AssertionError("backoff never ends")
+            return is_unavailable
+
+        return repeat(
+            self._metadata.identity,
+            may_pass,
+            self._timing.metadata_deadline_seconds,
+            self._events.pause,
+            first_seconds=0.1,
+        )
 
     def _boot(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> Host:
         """Collect the run, the software and the keys."""

@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from terradask_host import __version__
-from terradask_host.bucket_encryption import name_encryption, of_run
-from terradask_host.bucket_owner import expect_owner
+from terradask_host.bucket_calls import expect_owner, name_encryption, of_run
 from terradask_host.end_once import THROTTLED, end_once
 from terradask_host.errors import MetadataUnavailable
 

@@ -32,34 +32,36 @@ def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    bundle = secret.get(role)
+    own = _bundle(secret, role)
     parts = {"ca.pem": secret.get("ca")}
-    if isinstance(bundle, Mapping):
-        parts |= {f"{role}.pem": bundle.get("cert"), f"{role}.key": bundle.get("key")}
-    for name in ("ca.pem", f"{role}.pem", f"{role}.key"):
-        text = parts.get(name)
-        if not isinstance(text, str) or "-----BEGIN" not in text:
+    parts |= {f"{role}.pem": own.get("cert"), f"{role}.key": own.get("key")}
+    for name, given in parts.items():
+        if (text := _pem(given)) is None:
             raise ConfigInvalid(
                 f"The cluster's secret has no PEM text for {name}.",
                 advice="Start the cluster again: start writes the keys.",
             )
         _write(folder / name, text)
+    metrics = folder / "metrics.pem"
+    # An older terradask's run has none.
+    text = _pem(_bundle(secret, "metrics").get("cert")) if role == "scheduler" else None
+    if text is not None:
+        _write(metrics, text)
     return KeyFiles(
         ca=folder / "ca.pem",
         cert=folder / f"{role}.pem",
         key=folder / f"{role}.key",
-        metrics_cert=_metrics_cert(secret, folder) if role == "scheduler" else None,
+        metrics_cert=None if text is None else metrics,
     )
 
 
-def _metrics_cert(secret: Mapping[str, Any], folder: Path) -> Path | None:
-    """Write the certificate for metrics; None if an older terradask started the run."""
-    bundle = secret.get("metrics")
-    text = bundle.get("cert") if isinstance(bundle, Mapping) else None
-    if not isinstance(text, str) or "-----BEGIN" not in text:
-        return None
-    _write(folder / "metrics.pem", text)
-    return folder / "metrics.pem"
+def _bundle(secret: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = secret.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _pem(text: object) -> str | None:
+    return text if isinstance(text, str) and "-----BEGIN" in text else None
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 from terradask_host.rules.policy import worker_memory_limit_bytes
-from terradask_host.structure import SchedulerEntry, Structure, WorkerEntry, worker_names
+from terradask_host.structure import Structure, WorkerEntry, worker_names
 from terradask_host.timing import Timing
 
 #: Lowest TLS version; Dask itself would accept 1.2.
@@ -103,6 +103,12 @@ def scheduler_document(
     """
     wanted = cluster.scheduler
     _refuse_reserved("scheduler", wanted.options)
+    own = {"host": identity.private_address, "cert": str(keys.cert), "key": str(keys.key)}
+    report = {
+        "source_code": wanted.performance_report == "with_source",
+        "seconds": timing.performance_report_seconds,
+    }
+    https_port = wanted.dashboard_https_port
     return {
         "class": wanted.class_name,
         "security": security_arguments("scheduler", keys),
@@ -116,14 +122,12 @@ def scheduler_document(
         },
         "dashboard_socket": str(paths.dashboard_socket),
         "forward": {
-            "host": identity.private_address,
+            **own,
             "port": wanted.dashboard_port,
             "ca": str(keys.ca),
-            "cert": str(keys.cert),
-            "key": str(keys.key),
             "metrics_cert": None if keys.metrics_cert is None else str(keys.metrics_cert),
         },
-        "shared_dashboard": _shared_dashboard(identity, wanted, keys),
+        "shared_dashboard": {**own, "port": https_port} if https_port else None,
         "jupyter_socket": str(paths.jupyter_socket) if wanted.jupyter else None,
         "loopback": {
             "host": loopback,
@@ -133,7 +137,7 @@ def scheduler_document(
         "life": dict(life),
         "scaling": dict(scaling or {}),
         "worker_report_seconds": timing.join_poll_seconds,
-        "performance_report": _performance_report(wanted, timing),
+        "performance_report": None if wanted.performance_report == "off" else report,
         "gauge_seconds": timing.gauge_seconds if wanted.metrics == "cloudwatch" else None,
         "usage_seconds": timing.usage_seconds,
         "members": {
@@ -143,31 +147,6 @@ def scheduler_document(
             "patience_seconds": timing.member_patience_seconds,
             "ask_seconds": timing.member_ask_seconds,
         },
-    }
-
-
-def _performance_report(wanted: SchedulerEntry, timing: Timing) -> dict[str, Any] | None:
-    """Return the settings of performance reports; None if the cluster has none."""
-    if wanted.performance_report == "off":
-        return None
-    return {
-        "source_code": wanted.performance_report == "with_source",
-        "seconds": timing.performance_report_seconds,
-    }
-
-
-def _shared_dashboard(
-    identity: Identity, wanted: SchedulerEntry, keys: KeyFiles
-) -> dict[str, Any] | None:
-    """Return the address of the dashboard over HTTPS; None if the cluster has none."""
-    port = wanted.dashboard_https_port
-    if not port:
-        return None
-    return {
-        "host": identity.private_address,
-        "port": port,
-        "cert": str(keys.cert),
-        "key": str(keys.key),
     }
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from terradask_host.agent.aws import Aws, error_code, is_aws_error
-from terradask_host.agent.retry import backoff
+from terradask_host.agent.retry import repeat
 from terradask_host.documents import Run
 from terradask_host.errors import SecretUnreadable
 from terradask_host.preload.referenced_secrets import address_of
@@ -144,19 +144,17 @@ class ReferencedSecrets:
                 allowed=f"a secret of the partition {partition}",
                 advice="Copy it to this partition, and name the copy.",
             )
-        began = time.monotonic()
-        deadline = self._timing.secret_deadline_seconds if self._values is None else 0.0
-        for seconds in backoff(0.5, ceiling_seconds=5.0):
-            try:
-                return self._ask(name, reference)
-            except Exception as error:
-                if not is_aws_error(error):
-                    raise
-                is_final = error_code(error) in _FINAL
-                if is_final or time.monotonic() - began + seconds > deadline:
-                    raise self._refusal(name, reference, error) from error
-            pause(seconds)
-        raise AssertionError("backoff never ends")
+        try:
+            return repeat(
+                lambda: self._ask(name, reference),
+                lambda error: is_aws_error(error) and error_code(error) not in _FINAL,
+                self._timing.secret_deadline_seconds if self._values is None else 0.0,
+                pause,
+            )
+        except Exception as error:
+            if not is_aws_error(error):
+                raise
+            raise self._refusal(name, reference, error) from error
 
     def _ask(self, name: str, reference: Reference) -> str:
         client = self._aws.client(reference.service, reference.region)

@@ -1,9 +1,13 @@
-"""Exponential backoff: the pauses between tries."""
+"""Exponential backoff: the pauses between tries, and calls that are repeated."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def backoff(
@@ -23,3 +27,23 @@ def backoff(
     while True:
         yield pause * (1 + source.uniform(-jitter, jitter))
         pause = min(pause * factor, ceiling_seconds)
+
+
+def repeat(
+    call: Callable[[], T],
+    may_pass: Callable[[Exception], bool],
+    deadline_seconds: float,
+    pause: Callable[[float], object] = time.sleep,
+    *,
+    first_seconds: float = 0.5,
+) -> T:
+    """Return a call's result; until the deadline, repeat it after an error that `may_pass`."""
+    end = time.monotonic() + deadline_seconds
+    for seconds in backoff(first_seconds, ceiling_seconds=5.0):
+        try:
+            return call()
+        except Exception as error:
+            if time.monotonic() + seconds > end or not may_pass(error):
+                raise
+        pause(seconds)
+    raise AssertionError("backoff never ends")

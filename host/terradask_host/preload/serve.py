@@ -237,17 +237,12 @@ def _check(scheduler: Any, class_name: str) -> None:
 
 def _forward(wanted: dict[str, Any], dial: Dial, jupyter: Any, gauges: Gauges) -> Forward:
     """Return the forward to the dashboard, to a notebook server, and to the page of metrics."""
-    context = server_context(
-        ca=wanted["ca"],
-        cert=wanted["cert"],
-        key=wanted["key"],
-        metrics_cert=wanted["metrics_cert"],
-    )
+    keys = {name: wanted[name] for name in ("ca", "cert", "key", "metrics_cert")}
     return Forward(
         wanted["host"],
         wanted["port"],
         dial=dial,
-        context=context,
+        context=server_context(**keys),
         by_protocol={} if jupyter is None else {PROTOCOL: jupyter},
         by_role={METRICS_ROLE: MetricsPage(gauges).serve},
     )

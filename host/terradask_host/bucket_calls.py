@@ -1,4 +1,5 @@
-"""Encryption of writes to a workspace's bucket: the same as of one object that the network wrote.
+"""The owner and the encryption that calls of S3 name for a bucket: bucket names are unique across
+AWS, another account can take one; writes are encrypted as one object that the network wrote.
 
 AWS (documented): A bucket's policy may refuse a write to S3 without an encryption header, whatever
 the bucket's default encryption is.
@@ -8,8 +9,46 @@ https://repost.aws/knowledge-center/s3-bucket-store-kms-encrypted-objects
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any
+
+#: Names that terradask chooses: of workspaces' buckets, and of those for states.
+_NAME = re.compile(r"terradask-.+-(?P<account>[0-9]{12})-[a-z0-9-]+")
+
+
+def expect_owner(client: Any, owners: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Add the account in a bucket's name to an S3 client's calls, and return the client.
+
+    `owners` maps buckets to accounts and takes precedence over the name; it is read at each call.
+
+    AWS (documented, s3-owner): S3 refuses a call with ExpectedBucketOwner by 403 Access Denied if
+    the bucket belongs to another account.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html
+    """
+    client.meta.events.register("before-parameter-build.s3", partial(_name_owner, owners))
+    return client
+
+
+def _name_owner(owners: Mapping[str, str], params: dict[str, Any], model: Any, **_: Any) -> None:
+    # HeadBucket reads no content, and is how a bucket of another account is recognised.
+    if model.name == "HeadBucket":
+        return
+    # botocore passes it as text.
+    source = str(params.get("CopySource", "")).partition("/")[0]
+    for parameter, bucket in (
+        ("ExpectedBucketOwner", params.get("Bucket")),
+        ("ExpectedSourceBucketOwner", source),
+    ):
+        named = _NAME.fullmatch(str(bucket))
+        owner = owners.get(str(bucket)) or (named and named["account"])
+        if owner and parameter in model.input_shape.members:
+            params.setdefault(parameter, owner)
+
+
+# ---- encryption ----------------------------------------------------------------------------------
+
 
 _BUCKET = re.compile(r"terradask-(?!state-).+-[0-9]{12}-[a-z0-9-]+")
 _WRITES = frozenset({"PutObject", "CreateMultipartUpload", "CopyObject"})
