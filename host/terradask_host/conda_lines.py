@@ -15,7 +15,7 @@ _CONDA_LINE = re.compile(
     rf" --hash=sha256:{_SHA256}$"
 )
 _INSTALLER_LINE = re.compile(
-    rf"^conda-installer (?P<key>wheels/{_SHA256}/(?P<file>py_rattler-[A-Za-z0-9_.+-]+\.whl))$"
+    rf"^conda-installer (?P<key>wheels/{_SHA256}/py_rattler-[A-Za-z0-9_.+-]+\.whl)$"
 )
 
 
@@ -33,7 +33,6 @@ class CondaInstaller:
     """The wheel of py-rattler, one of the cluster's own objects."""
 
     key: str
-    file: str
     sha256: str
 
 
@@ -51,4 +50,4 @@ def conda_archives(lines: Iterable[str]) -> list[CondaArchive]:
 def conda_installer(lines: Sequence[str]) -> CondaInstaller | None:
     """Return the installer in a lock."""
     found = next(filter(None, map(_INSTALLER_LINE.match, lines)), None)
-    return found and CondaInstaller(found["key"], found["file"], found["sha256"])
+    return found and CondaInstaller(found["key"], found["sha256"])

@@ -83,7 +83,7 @@ class Jobs:
         resources: Mapping[str, float] | None = None,
         files: bytes | None = None,
     ) -> None:
-        """Start a job, with `SubmitJob`'s arguments. Raises `CommandRefused`."""
+        """Answer `commands.SubmitJob`. Raises `CommandRefused`."""
         environ = environ or {}
         try:
             # The values of environment variables aren't recorded.
@@ -115,7 +115,7 @@ class Jobs:
     async def read(
         self, job: str, wait_seconds: float = 0.0, rows: bool = False
     ) -> dict[str, Any] | None:
-        """Return a job's exit code, or None at the end of the wait, and with `rows` its record."""
+        """Answer `commands.ReadJob`."""
         found = self._jobs.get(job)
         if found is None:
             return None
@@ -126,10 +126,7 @@ class Jobs:
     async def read_output(
         self, job: str, index: int = 0, since: int = 0, wait_seconds: float = 0.0
     ) -> dict[str, Any] | None:
-        """Return a task's output from a byte on, waiting for some.
-
-        Return None if there is no such task, or only the bucket has its output.
-        """
+        """Answer `commands.ReadJobOutput`."""
         found = self._jobs.get(job)
         if found is None or not 0 <= index < len(found.table.tasks):
             return None

@@ -12,6 +12,7 @@ import base64
 import gzip
 import html
 import itertools
+import math
 import sys
 import threading
 import time
@@ -64,23 +65,18 @@ class PerformanceReports:
         self._report = report
         self._one_at_a_time = asyncio.Lock()
         self._questions = questions
-        self._made_at: float | None = None
+        self._made_at = -math.inf
         self._made_of = 0
         #: The fullest profiles of workers so far, including those that have left.
         self._workers_profiles: dict[bool, dict[str, Any]] = {}
         self._stream: Any = _record_tasks(scheduler) if wanted else None
 
     async def request(self, *, last: bool = False) -> None:
-        """Make and store a report. Raises `CommandRefused`.
-
-        With `last`, it isn't made again if no task has ended since the previous one.
-        """
+        """Answer `commands.MakeReport`. Raises `CommandRefused`."""
         if self._wanted is None:
             raise CommandRefused("its setting performance_report is off")
         async with self._one_at_a_time:
-            is_young = (
-                self._made_at is not None and time.monotonic() - self._made_at < _YOUNG_SECONDS
-            )
+            is_young = time.monotonic() - self._made_at < _YOUNG_SECONDS
             if (is_young or last) and self._made_of == self._stream.index:
                 return
             why = await self._make_and_keep(self._wanted)

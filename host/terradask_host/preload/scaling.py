@@ -58,33 +58,26 @@ class ScalingWatch:
         }
 
     def read_policies(self) -> dict[str, Any]:
-        """Return the policies of all groups that adapt."""
+        """Answer `commands.ReadPolicies`."""
         return self._policies
 
     def read_limits(self) -> Mapping[str, Any]:
-        """Return the groups that the workspace's limits keep from growing, with the reasons."""
+        """Answer `commands.ReadLimits`."""
         return self._limited
 
     async def adapt(self, policies: Mapping[str, Any]) -> dict[str, Any]:
-        """Set the policies of groups; None ends a group's. Raises `CommandRefused`.
-
-        Return the policies of all groups once the host program has stored them.
-        """
+        """Answer `commands.Adapt`. Raises `CommandRefused`."""
         await self._ask("adapt", ANSWER_SECONDS, policies=policies)
         return self._policies
 
     async def scale(self, numbers: Mapping[str, int], hosts: Sequence[str]) -> dict[str, Any]:
-        """Set groups' numbers of hosts, which ends their adapting, and end certain hosts.
-
-        Return the policies of all groups and the ended ones, after the leaving hosts' workers have
-        moved their data and the hosts have been ended. Raises `CommandRefused`.
-        """
+        """Answer `commands.Scale`. Raises `CommandRefused`."""
         load = observe(self._scheduler)
         word = await self._ask("scale", None, numbers=numbers, hosts=hosts, act=True, load=load)
         return {"policies": self._policies, "ended": word["ended"]}
 
     async def would_leave(self, numbers: Mapping[str, int]) -> list[str]:
-        """Return the hosts that such numbers would end. Raises `CommandRefused`."""
+        """Answer `commands.ChooseHosts`. Raises `CommandRefused`."""
         load = observe(self._scheduler)
         word = await self._ask(
             "scale", ANSWER_SECONDS, numbers=numbers, hosts=[], act=False, load=load
@@ -96,9 +89,8 @@ class ScalingWatch:
         try:
             word = await self._questions.ask(event, seconds, **facts)
         except TimeoutError:
-            raise CommandRefused(
-                f"the scheduler's host didn't answer for {seconds:.0f} s"
-            ) from None
+            why = f"the scheduler's host didn't answer for {seconds:.0f} s"
+            raise CommandRefused(why) from None
         if word["why"] is not None:
             raise CommandRefused(word["why"])
         return word
@@ -130,11 +122,8 @@ class ScalingWatch:
         self._report("observed", observed=observe(self._scheduler))
 
     async def _retire(self, hosts: set[str], drain: bool, *, forced: bool) -> None:
-        names = [
-            worker.name
-            for worker in self._scheduler.workers.values()
-            if instance_of(str(worker.name)) in hosts
-        ]
+        workers = self._scheduler.workers
+        names = [one.name for one in workers.values() if instance_of(str(one.name)) in hosts]
         left: set[str] = set()
         try:
             if not drain or await empty(self._scheduler, names):
@@ -142,9 +131,7 @@ class ScalingWatch:
                 await self._scheduler.handlers["retire_workers"](
                     names=sorted({*names, *hosts}), close_workers=True, remove=True
                 )
-            left = {
-                instance_of(str(worker.name)) for worker in self._scheduler.workers.values()
-            } & hosts
+            left = {instance_of(str(one.name)) for one in workers.values()} & hosts
         except Exception:  # noqa: BLE001 - the host program waits for the report
             left = set(hosts)
             print(f"can't retire workers: {traceback.format_exc()}", file=sys.stderr)
@@ -165,7 +152,8 @@ class ScalingWatch:
                 continue
             except TimeoutError:
                 pass
-            is_due, has_waiting = time.monotonic() >= due, _has_waiting(self._scheduler)
+            is_due = time.monotonic() >= due
+            has_waiting = bool(self._scheduler.queued or self._scheduler.unrunnable)
             is_early = has_waiting and not had_waiting and may_be_early and not is_due
             if is_due or is_early:
                 self._report_load(is_early=is_early)
@@ -184,10 +172,6 @@ class ScalingWatch:
             self._report("load", **observe(self._scheduler, is_early=is_early))
         except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything
             self._trouble.note(f"can't observe the load: {traceback.format_exc()}")
-
-
-def _has_waiting(scheduler: Any) -> bool:
-    return bool(scheduler.queued or scheduler.unrunnable)
 
 
 def observe(scheduler: Any, *, is_early: bool = False) -> dict[str, Any]:

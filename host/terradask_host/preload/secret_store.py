@@ -37,10 +37,7 @@ class SecretStore:
     async def take(
         self, environ: Mapping[str, str], credentials: Mapping[str, str]
     ) -> dict[str, list[str]]:
-        """Store a client's variables or credentials, or both.
-
-        Return ``missed``: names of the workers that could not be notified.
-        """
+        """Answer `commands.SendSecrets`: ``missed`` are workers that could not be notified."""
         async with self._telling:
             self._environ |= environ
             self._credentials = dict(credentials) or self._credentials
@@ -72,18 +69,15 @@ class SecretStore:
                 await asyncio.sleep(RETRY_SECONDS)
                 # A worker that left needs no secrets.
                 pending = [address for address in pending if address in self._scheduler.workers]
-            answers = (
-                await self._scheduler.broadcast(msg=message, workers=pending, on_error="return")
-                if pending
-                else {}
+            if not pending:
+                break
+            answers = await self._scheduler.broadcast(
+                msg=message, workers=pending, on_error="return"
             )
-            pending = [address for address, answer in answers.items() if not _is_ok(answer)]
-        return sorted(
-            str(self._scheduler.workers[address].name)
-            for address in pending
-            if address in self._scheduler.workers
-        )
-
-
-def _is_ok(answer: Any) -> bool:
-    return isinstance(answer, dict) and answer.get("status") == "OK"
+            pending = [
+                address
+                for address, answer in answers.items()
+                if not isinstance(answer, dict) or answer.get("status") != "OK"
+            ]
+        workers = self._scheduler.workers
+        return sorted(str(workers[address].name) for address in pending if address in workers)

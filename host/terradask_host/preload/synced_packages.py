@@ -22,9 +22,7 @@ def syncing(scheduler: Any) -> Callable[[Mapping[str, bytes]], Awaitable[dict[st
     turn = asyncio.Lock()
 
     async def sync(wheels: Mapping[str, bytes]) -> dict[str, Any]:
-        """Return failures by address, workers without space for their results elsewhere, and the
-        number of restarts.
-        """
+        """Answer `commands.UpdatePackages`, also with the number of restarts."""
         from distributed.protocol.pickle import dumps
 
         from terradask_host.preload import synced_plugin
