@@ -133,11 +133,9 @@ class HostConfig:
     def of_run(self, run: Run) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
         silent_seconds = None if run.life is None else run.life.scheduler_silent_seconds
-        return (
-            self
-            if silent_seconds is None
-            else replace(self, timing=replace(self.timing, scheduler_silent_seconds=silent_seconds))
-        )
+        if silent_seconds is None:
+            return self
+        return replace(self, timing=replace(self.timing, scheduler_silent_seconds=silent_seconds))
 
 
 def load_config(environ: Mapping[str, str]) -> HostConfig:

@@ -24,12 +24,7 @@ from terradask_host.agent.environment_archive import make_links, write_links
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.uv import REQUIRE_HASHES, find_uv, run_step, uv_environ
 from terradask_host.channel_credentials import secret_of
-from terradask_host.conda_lines import (
-    CondaArchive,
-    conda_archives,
-    conda_installer,
-    is_conda_line,
-)
+from terradask_host.conda_lines import conda_archives, conda_installer, is_conda_line
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
@@ -313,19 +308,34 @@ class Environment:
                 self.log(f"removed {os.fspath(self.folder / name)}, a link out of the environment")
 
     def _install_conda(self, deadline: float) -> None:
-        """Install conda's packages, which include Python, if the lock has any."""
+        """Install conda's packages, which include Python and record this path, if there are any."""
         installer = conda_installer(self.lock)
         if installer is None:
             return
-        _install_archives(
-            self.folder,
-            conda_archives(self.lock),
-            _own_wheel(self.read, installer.key, installer.sha256),
-            self.credentials or {},
-            lambda program, variables: self._run_step(
-                program, deadline, {**uv_environ(os.environ, self.paths), **variables}, "conda"
-            ),
-        )
+        wheel = _own_wheel(self.read, installer.key, installer.sha256)
+        # On the environment's disk, so that files are linked and not copied.
+        work = self.folder.with_name(f"{self.folder.name}.conda")
+        shutil.rmtree(work, ignore_errors=True)
+        program, request = work / "py-rattler", work / "request.json"
+        program.mkdir(parents=True)
+        with zipfile.ZipFile(io.BytesIO(wheel)) as files:
+            files.extractall(program)
+        archives = [asdict(each) for each in conda_archives(self.lock)]
+        wanted = {"prefix": str(self.folder), "folder": str(work), "archives": archives}
+        request.write_text(json.dumps(wanted))
+        environ = {
+            **uv_environ(os.environ, self.paths),
+            "HOME": str(work),
+            "TMPDIR": str(work),
+            # A simulated host's program lies in a folder that its own variable names.
+            "PYTHONPATH": str(Path(conda_install.__file__).parents[1]),
+            conda_install.CREDENTIALS: json.dumps(self.credentials or {}),
+        }
+        command = [sys.executable, "-P", "-m", conda_install.__name__, str(program), str(request)]
+        try:
+            self._run_step(command, deadline, environ, "conda")
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
 
     def _run(self, step: Sequence[str], deadline: float, indexes: str = "") -> None:
         environ = uv_environ(os.environ, self.paths)
@@ -398,40 +408,3 @@ def check_digest(content: bytes, key: str, sha256: str, *, problem: str, then: s
             allowed=f"SHA-256 {sha256}",
             advice=f"Find out who wrote it, delete it, then {then}",
         )
-
-
-# ---- conda environments --------------------------------------------------------------------------
-
-
-def _install_archives(
-    folder: Path,
-    archives: Sequence[CondaArchive],
-    wheel: bytes,
-    credentials: Mapping[str, str],
-    run: Callable[[Sequence[str], Mapping[str, str]], None],
-) -> None:
-    """Install archives of conda into a folder, with the installer's wheel.
-
-    Packages record this path. `run` runs a command line with variables. Raises as `run` does.
-    """
-    # On the environment's disk, so that files are linked and not copied.
-    work = folder.with_name(f"{folder.name}.conda")
-    shutil.rmtree(work, ignore_errors=True)
-    installer = work / "py-rattler"
-    installer.mkdir(parents=True)
-    with zipfile.ZipFile(io.BytesIO(wheel)) as files:
-        files.extractall(installer)
-    request = work / "request.json"
-    wanted = {"prefix": str(folder), "folder": str(work)}
-    request.write_text(json.dumps({**wanted, "archives": [asdict(each) for each in archives]}))
-    program = [sys.executable, "-P", "-m", conda_install.__name__]
-    # A simulated host's program lies in a folder that its own variable names.
-    own = Path(conda_install.__file__).parents[1]
-    variables = {"HOME": str(work), "TMPDIR": str(work), "PYTHONPATH": str(own)}
-    try:
-        run(
-            [*program, str(installer), str(request)],
-            {**variables, conda_install.CREDENTIALS: json.dumps(credentials)},
-        )
-    finally:
-        shutil.rmtree(work, ignore_errors=True)

@@ -107,12 +107,8 @@ def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
     except (OSError, ValueError, IndexError):
         return None
     around = [(point, kind) for point, kind in entries if real.is_relative_to(point)]
-    # Of several mounts at one place, the last one hides the others.
-    return (
-        max(enumerate(around), key=lambda each: (len(each[1][0].parts), each[0]))[1][1]
-        if around
-        else None
-    )
+    # Of several mounts at one place, the last one hides the others: `sorted` keeps their order.
+    return sorted(around, key=lambda each: len(each[0].parts))[-1][1] if around else None
 
 
 def _entry(line: str) -> tuple[Path, str]:

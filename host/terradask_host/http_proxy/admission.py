@@ -58,16 +58,11 @@ class Admission:
     def judge(self, request: Request) -> bytes | None:
         """Return the answer that refuses or redirects a request; None: it is admitted."""
         if self.hosts is not None and request.host_name not in self.hosts:
-            return refusal(
-                403,
-                f"The {self.what} is not served under this name. Open the link as it was given.",
-            )
+            why = f"The {self.what} is not served under this name."
+            return refusal(403, f"{why} Open the link as it was given.")
         # A proxy in front may use TLS where this one doesn't.
-        own_origins = (
-            {f"https://{request.host}"}
-            if self.secure
-            else {f"https://{request.host}", f"http://{request.host}"}
-        )
+        schemes = ("https",) if self.secure else ("https", "http")
+        own_origins = {f"{scheme}://{request.host}" for scheme in schemes}
         if any(origin.lower() not in own_origins for origin in request.values("origin")):
             return refusal(403, f"A page of another origin requested the {self.what}.")
         if self.in_path:
@@ -78,23 +73,16 @@ class Admission:
         shown = request.query_value(TOKEN_NAME)
         if shown is not None:
             if request.method != "GET" or not self._is_token(shown):
-                return refusal(
-                    403,
-                    (
-                        f"The token in this link is not valid for this {self.what}. Get the link "
-                        "again."
-                    ),
-                )
+                why = f"The token in this link is not valid for this {self.what}."
+                return refusal(403, f"{why} Get the link again.")
             return self._welcome(request)
         if not any(self._is_token(value) for value in request.cookies(self.cookie)):
             return self._closed()
         return None
 
     def _closed(self) -> bytes:
-        return refusal(
-            403,
-            f"The {self.what} needs a link with its token; {self.shown_by} shows it.",
-        )
+        why = f"The {self.what} needs a link with its token; {self.shown_by} shows it."
+        return refusal(403, why)
 
     def _is_token(self, value: str) -> bool:
         return hmac.compare_digest(value.encode("latin-1"), self.token.encode())

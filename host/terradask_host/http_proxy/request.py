@@ -71,14 +71,8 @@ class Request:
 
     def query_value(self, name: str) -> str | None:
         """Return the first value of this name in the query, undecoded."""
-        return next(
-            (
-                value
-                for key, _, value in (pair.partition("=") for pair in self.query)
-                if key == name
-            ),
-            None,
-        )
+        pairs = (pair.partition("=") for pair in self.query)
+        return next((value for key, _, value in pairs if key == name), None)
 
     def without_query(self, name: str) -> tuple[str, ...]:
         """Return the query without parameters of this name."""
@@ -95,11 +89,8 @@ class Request:
         ]
         kept = [(name, value) for name, value in headers if value or name.lower() != "cookie"]
         if not self.is_upgrade:
-            kept = [
-                (name, value)
-                for name, value in kept
-                if name.lower() not in ("connection", "keep-alive")
-            ]
+            hop = ("connection", "keep-alive")
+            kept = [(name, value) for name, value in kept if name.lower() not in hop]
             kept.append(("Connection", "close"))
         target = self.path + ("?" + "&".join(self.query) if self.query else "")
         lines = [
@@ -139,8 +130,5 @@ def parse_request(head: bytes) -> Request:
 
 
 def _without(cookies: str, name: str) -> str:
-    return "; ".join(
-        pair
-        for pair in (each.strip() for each in cookies.split(";"))
-        if pair.partition("=")[0] != name
-    )
+    pairs = (each.strip() for each in cookies.split(";"))
+    return "; ".join(pair for pair in pairs if pair.partition("=")[0] != name)

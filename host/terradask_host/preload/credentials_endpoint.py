@@ -61,11 +61,9 @@ class CredentialsEndpoint:
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}",
             "AWS_CONTAINER_AUTHORIZATION_TOKEN": self._token,
         }
-        return (
-            found
-            if self._token_file is None
-            else {**found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": self._token_file}
-        )
+        if self._token_file is not None:
+            found["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = self._token_file
+        return found
 
     def hold(self, credentials: Mapping[str, str]) -> None:
         """Serve these credentials from now on.

@@ -52,12 +52,8 @@ def server_context(
 def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
     """Return a certificate's roles: the organizational units of its subject in ``getpeercert``."""
     subject = (certificate or {}).get("subject", ())
-    return [
-        value
-        for relative in subject
-        for name, value in relative
-        if name == "organizationalUnitName"
-    ]
+    pairs = (pair for relative in subject for pair in relative)
+    return [value for name, value in pairs if name == "organizationalUnitName"]
 
 
 class Forward(Listener):
@@ -136,16 +132,12 @@ class Forward(Listener):
         # Without a context, the destination requires the certificate.
         if self._context is None or roles == [CLIENT_ROLE]:
             return True
-        refused = (
-            f"{', '.join(roles) or 'no role'} from "
-            f"{(writer.get_extra_info('peername') or ('?',))[0]}"
-        )
+        peer = (writer.get_extra_info("peername") or ("?",))[0]
+        refused = f"{', '.join(roles) or 'no role'} from {peer}"
         if refused not in self._refused:
             self._refused.add(refused)
-            print(
-                f"the dashboard refused a certificate for {refused}: it is for clients",
-                file=sys.stderr,
-            )
+            why = f"the dashboard refused a certificate for {refused}: it is for clients"
+            print(why, file=sys.stderr)
         return False
 
 

@@ -163,11 +163,7 @@ def seek_pause_seconds(waited_seconds: float) -> float:
 
 def next_boot(previous: SchedulerAddress | None, run_id: str) -> int:
     """Return the boot number of a starting scheduler."""
-    return (
-        previous.boot + 1
-        if previous is not None and previous.run_id == run_id and isinstance(previous.boot, int)
-        else 1
-    )
+    return previous.boot + 1 if previous is not None and previous.run_id == run_id else 1
 
 
 def version_differences(
