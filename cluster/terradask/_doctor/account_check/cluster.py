@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +38,9 @@ _REPORT_SECONDS = 60.0
 _LOG_SECONDS = 90.0
 _HOSTS_SECONDS = 600.0
 _FAILURE_SECONDS = 90.0
-_PAUSE_SECONDS = 1.0
 #: AWS (asg-shows-launches)
 _SHOWN_SECONDS, _LONGEST_SHOWN_SECONDS = 5.0, 60.0
+_wait_until = partial(wait_until, pause_seconds=1.0)
 #: Number of a failed host's last log lines in the report.
 _LOG_LINES = 5
 #: AWS's name of the cluster's group on spot.
@@ -122,7 +123,7 @@ class ClusterLife:
         def are_running() -> bool:
             return all(one.state == "running" for one in self._deployment.reports())
 
-        wait_until(are_running, limit_seconds=_REPORT_SECONDS, pause_seconds=_PAUSE_SECONDS)
+        _wait_until(are_running, limit_seconds=_REPORT_SECONDS)
         reports = self._deployment.reports()
         result.facts["seconds_by_state"] = {
             f"{one.group} {one.instance_id}": seconds_by_state(one) for one in reports
@@ -167,9 +168,7 @@ class ClusterLife:
         def silent() -> set[str]:
             return hosts - {line.host for line in self._deployment.iter_logs()}
 
-        if not wait_until(
-            lambda: not silent(), limit_seconds=_LOG_SECONDS, pause_seconds=_PAUSE_SECONDS
-        ):
+        if not _wait_until(lambda: not silent(), limit_seconds=_LOG_SECONDS):
             group = log_group_name(self.folder.name)
             raise TerradaskError(
                 "the hosts' logs don't arrive in CloudWatch",
@@ -189,10 +188,9 @@ class ClusterLife:
     def _grow(self, result: StepResult) -> None:
         self._open_cluster.scale({WORKER_GROUP: 2})
         groups, began = self._deployment.groups, time.monotonic()
-        wait_until(
+        _wait_until(
             lambda: len(groups.describe()[WORKER_GROUP].members) == 2,
             limit_seconds=_LONGEST_SHOWN_SECONDS,
-            pause_seconds=_PAUSE_SECONDS,
         )
         shown = time.monotonic() - began
         result.facts["seconds_until_shown"] = round(shown, 1)
@@ -216,9 +214,7 @@ class ClusterLife:
             _end_dask(cluster, victim)
             return False
 
-        failed = wait_until(
-            has_failed, limit_seconds=_FAILURE_SECONDS, pause_seconds=_PAUSE_SECONDS
-        )
+        failed = _wait_until(has_failed, limit_seconds=_FAILURE_SECONDS)
         found = report()
         if found is not None:
             reasons = [reason for reason in found.reasons if reason]
@@ -260,7 +256,7 @@ class ClusterLife:
         def is_there() -> bool:
             return len(groups.describe()[group].members) == number
 
-        if not wait_until(is_there, limit_seconds=_HOSTS_SECONDS, pause_seconds=_PAUSE_SECONDS):
+        if not _wait_until(is_there, limit_seconds=_HOSTS_SECONDS):
             members = groups.describe()[group].members
             raise TerradaskError(
                 "instances don't leave their group",

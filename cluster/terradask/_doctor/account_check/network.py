@@ -129,7 +129,7 @@ class UserRole:
     def _use(self, result: StepResult) -> None:
         self._make(result)
         sts = self.workspace.aws.client("sts")
-        arn = f"{self._arn_of('role')}{self.name}"
+        arn = self._where.iam_arn(f"role{self.workspace.settings.network.role_path}{self.name}")
 
         def assume() -> Mapping[str, str]:
             answer = sts.assume_role(RoleArn=arn, RoleSessionName="terradask-live-check")
@@ -152,14 +152,10 @@ class UserRole:
     def _make(self, result: StepResult) -> None:
         workspace, iam = self.workspace, self.workspace.aws.client("iam")
         network = workspace.settings.network
-        tags = [
-            {"Key": key, "Value": value}
-            for key, value in {
-                **workspace.settings.workspace.tags,
-                TAG_WORKSPACE: workspace.settings.workspace.name,
-            }.items()
-        ]
-        root = f"arn:{workspace.aws.partition}:iam::{workspace.account_id}:root"
+        own = {TAG_WORKSPACE: workspace.settings.workspace.name}
+        every = {**workspace.settings.workspace.tags, **own}
+        tags = [{"Key": key, "Value": value} for key, value in every.items()]
+        root = self._where.iam_arn("root")
         trust = statement("Allow", "sts:AssumeRole", principal={"AWS": root})
         boundary = network.permissions_boundary
         iam.create_role(
@@ -184,12 +180,11 @@ class UserRole:
         scope = caller_scope(self.workspace.settings, self.workspace.aws)
         for name in caller_policies(scope, "user"):
             with unless("NoSuchEntity"):
-                iam.delete_policy(PolicyArn=f"{self._arn_of('policy')}{name}")
+                iam.delete_policy(PolicyArn=self._where.iam_arn(f"policy/{name}"))
 
-    def _arn_of(self, kind: str) -> str:
-        aws = self.workspace.aws
-        path = self.workspace.settings.network.role_path if kind == "role" else "/"
-        return f"arn:{aws.partition}:iam::{aws.account_id}:{kind}{path}"
+    @property
+    def _where(self) -> Where:
+        return _where_of(self.workspace)
 
 
 def _once_allowed(call: Callable[[], Found]) -> Found:
@@ -263,9 +258,7 @@ def leftovers(workspace: Workspace) -> list[str]:
     ``s3:ListBucket``, ``iam:ListRoles``, ``iam:ListPolicies``.
     """
     aws, name = workspace.aws, workspace.settings.workspace.name
-    where = Where(
-        partition=aws.partition, region=aws.region, account=aws.account_id, workspace=name
-    )
+    where = _where_of(workspace)
     written = [kind.writer.log_group(name) for kind in KINDS.values() if kind.writer is not None]
     found = [
         *find_everything_in_ec2(aws.client("ec2"), where),
@@ -295,6 +288,11 @@ def leftovers(workspace: Workspace) -> list[str]:
             if one[key].startswith((begins, resource_name(name, "")))
         ]
     return sorted(left)
+
+
+def _where_of(workspace: Workspace) -> Where:
+    aws = workspace.aws
+    return workspace.settings.workspace.where(aws.account_id, aws.partition)
 
 
 def unfinished_by_tag(aws: Aws, base: Path) -> Iterator[CheckWorkspace]:
