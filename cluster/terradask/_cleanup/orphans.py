@@ -86,7 +86,6 @@ class OrphanLock:
 
     #: The stack whose state it locks: ``network``, or a cluster's name.
     stack: str
-    id: str
     #: When it was acquired; None if that can't be read.
     since: datetime.datetime | None
     proof: str

@@ -193,7 +193,7 @@ class Scan:
             if lock.seconds is None
             else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
         )
-        self._dead.append(OrphanLock(stack, lock.id or "", since, proof))
+        self._dead.append(OrphanLock(stack, since, proof))
         return None
 
     # ---- AWS -------------------------------------------------------------------------------------

@@ -53,7 +53,6 @@ class Entry:
     address: str
     type: str
     id: str
-    attributes: Mapping[str, Any]
 
     def foreign(self, why: str) -> dict[str, str]:
         """Return the entry for an error, safe for a terminal."""
@@ -98,12 +97,12 @@ def _entries(
     instances = resource.get("instances") or ()
     if why is not None and not instances:
         # Terraform downloads the provider even of an entry without instances.
-        yield Entry(address, kind, "", {}), why
+        yield Entry(address, kind, ""), why
     if why is None and resource["mode"] == "data":
         return
     for instance in instances:
         attributes = instance.get("attributes") or {}
-        entry = Entry(address, kind, str(attributes.get("id") or ""), attributes)
+        entry = Entry(address, kind, str(attributes.get("id") or ""))
         yield entry, why or _why_foreign_instance(resource, instance, attributes, names)
 
 

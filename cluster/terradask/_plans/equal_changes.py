@@ -60,14 +60,12 @@ class Gathered:
     equal
         The values that change alike in many resources.
     rest
-        The other values of each resource.
-    later
-        Resources with an equal change of which only values known after the apply are left.
+        The other values of each resource; those of which only values known after the apply are
+        left beside an equal change aren't in it.
     """
 
     equal: tuple[EqualChange, ...]
     rest: tuple[ChangeIn, ...]
-    later: tuple[ChangeIn, ...] = ()
 
 
 def gather(
@@ -98,19 +96,15 @@ def gather(
         EqualChange(tuple(values), dict(Counter(every[at].stack for at in ats)))
         for ats, values in together.items()
     ]
-    rest, later = [], []
+    rest = []
     for one in every:
         left = ChangeIn(one.stack, _without(one.change, many))
         is_known = left.change.documents or any(a.known for a in left.change.attributes)
         is_equal = any(_key(a) in many for a in one.change.attributes if a.known)
         if is_known or not is_equal:
             rest.append(left)
-        elif left.change.attributes:
-            later.append(left)
     return Gathered(
-        tuple(sorted(equal, key=lambda one: (-one.number, one.values[0].path))),
-        tuple(rest),
-        tuple(later),
+        tuple(sorted(equal, key=lambda one: (-one.number, one.values[0].path))), tuple(rest)
     )
 
 

@@ -145,7 +145,7 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
             [("network-interface", False)],
         ),
         # What commands left.
-        (world(orphan_locks=(OrphanLock("network", "id", ago(1), "killed"),)), [("lock", True)]),
+        (world(orphan_locks=(OrphanLock("network", ago(1), "killed"),)), [("lock", True)]),
         (world(old_plans=(OldPlan("/p", ago(9e4)),)), [("plan", True)]),
     ],
 )

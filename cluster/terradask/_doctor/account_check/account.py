@@ -26,7 +26,7 @@ from terradask._catalog.prices.prices import (
     parts_of_secret,
 )
 from terradask._catalog.prices.products import fields_of, query_for
-from terradask._common.progress import Progress, silent
+from terradask._common.progress import silent
 from terradask._doctor.account_check.place import (
     CLUSTER,
     DISK_GIB,
@@ -58,7 +58,6 @@ class Account:
     """Examine an account, with the user's own workspace."""
 
     workspace: Workspace
-    progress: Progress = silent
     #: Of the workspace that the check makes: rights are those of its resources.
     name: str = field(default_factory=new_name)
     #: Results of the steps.

@@ -76,7 +76,7 @@ class LiveCheck:
 
     def _run(self, confirm: Callable[[Offer], None]) -> None:
         check_platform()
-        account = Account(self.workspace, self.progress)
+        account = Account(self.workspace)
         earlier = earlier_checks(self.workspace, self.progress)
         if not self.runner.run([*account.prerequisites(), earlier, *account.steps()]):
             return
