@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws import s3
-from terradask._aws.s3 import ObjectStore, Patience, as_json
+from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask.errors import AccessDenied, AwsError
 
@@ -43,8 +43,8 @@ def test_what_is_missing_is_none(aws: Aws) -> None:
     assert ObjectStore(aws, BUCKET).names() == ["clusters/etl/run.json"]
 
 
-def _store(aws: Aws, patience: Patience) -> ObjectStore:
-    return ObjectStore(aws, BUCKET, "clusters/etl/", patience=patience)
+def _store(aws: Aws, **seconds: float) -> ObjectStore:
+    return ObjectStore(aws, BUCKET, "clusters/etl/", **seconds)
 
 
 class MissesTwice:
@@ -65,7 +65,7 @@ class MissesTwice:
 def test_a_missing_object_that_is_listed_is_asked_for_again(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, young = _store(aws, Patience(pause_seconds=0.0)), MissesTwice(aws)
+    store, young = _store(aws, pause_seconds=0.0), MissesTwice(aws)
     store.write("run.json", b"1")
     store.write("run.json.tflock", b"2")
     monkeypatch.setattr(young.client, "get_object", young.get_object)
@@ -78,7 +78,7 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     store.write("run.json", b"1")
     young.calls = 0
     with pytest.raises(AwsError, match="15 minutes"):
-        _store(aws, Patience(limit_seconds=-1.0)).read("run.json")
+        _store(aws, limit_seconds=-1.0).read("run.json")
     # An object that is older than any bucket's youth.
     monkeypatch.setattr(s3, "_YOUNG_SECONDS", -60.0)
     young.calls = 2
@@ -91,7 +91,7 @@ def test_a_missing_object_is_not_listed_where_another_shows_that_the_bucket_is_o
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where that one is answered last."""
-    store, client = _store(aws, Patience(pause_seconds=10.0)), aws.client("s3")
+    store, client = _store(aws, pause_seconds=10.0), aws.client("s3")
     store.write("cluster.json", b"1")
     monkeypatch.setattr(s3, "_YOUNG_SECONDS", -60.0)
     found, asked, missed = client.get_object, threading.Event(), threading.Event()

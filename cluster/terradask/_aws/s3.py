@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from terradask._aws.answers import raise_first, unless
@@ -42,21 +41,6 @@ _PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable"})
 _YOUNG_SECONDS = 900.0
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long to retry an object that S3 lists but doesn't find. AWS calls such answers
-    intermittent.
-
-    Parameters
-    ----------
-    limit_seconds, pause_seconds
-        Time until an error, and between two attempts.
-    """
-
-    limit_seconds: float = 60.0
-    pause_seconds: float = 0.5
-
-
 class StoredObject(NamedTuple):
     """An object's content and ETag, as `ObjectStore.replace` and `ObjectStore.delete` take it."""
 
@@ -71,10 +55,11 @@ class ObjectStore:
     ----------
     bucket_required
         Raise S3's error for a missing bucket. By default it counts as empty.
-        options
+    options
         Options of every write, such as its encryption.
-        patience
-        How long to retry an object that S3 lists but doesn't find.
+    limit_seconds, pause_seconds
+        How long to retry an object that S3 lists but doesn't find, and the time between two
+        attempts. AWS calls such answers intermittent.
     """
 
     def __init__(
@@ -85,14 +70,15 @@ class ObjectStore:
         *,
         bucket_required: bool = False,
         options: Mapping[str, str] | None = None,
-        patience: Patience = Patience(),
+        limit_seconds: float = 60.0,
+        pause_seconds: float = 0.5,
     ) -> None:
         self._aws = aws
         self._bucket = bucket
         self._prefix = prefix
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
-        self._patience = patience
+        self._limit_seconds, self._pause_seconds = limit_seconds, pause_seconds
         #: Number of reads in progress.
         self._reading = 0
         self._answered = threading.Condition()
@@ -106,7 +92,7 @@ class ObjectStore:
 
         Permissions needed: ``s3:GetObject``, ``s3:ListBucket``.
         """
-        deadline = time.monotonic() + self._patience.limit_seconds
+        deadline = time.monotonic() + self._limit_seconds
         while (found := self._read(key, most_bytes)) is None and self._lists(key):
             if time.monotonic() > deadline:
                 raise AwsError(
@@ -114,7 +100,7 @@ class ObjectStore:
                     given=f"s3://{self._bucket}/{self._prefix}{key}",
                     advice="try again in 15 minutes: the bucket's versioning may be that young",
                 )
-            time.sleep(self._patience.pause_seconds)
+            time.sleep(self._pause_seconds)
         return found
 
     def _lists(self, key: str) -> bool:
@@ -133,7 +119,7 @@ class ObjectStore:
         buckets = self._aws.settled_buckets
         with self._answered:
             self._answered.wait_for(
-                lambda: self._bucket in buckets or not self._reading, self._patience.pause_seconds
+                lambda: self._bucket in buckets or not self._reading, self._pause_seconds
             )
         return self._bucket in buckets
 

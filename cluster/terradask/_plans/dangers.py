@@ -282,7 +282,8 @@ def _listed(verb: str, grants: Iterable[_Grant]) -> Iterator[str]:
     for what, where, condition in sorted(grants):
         actions.setdefault((where, condition), []).append(what)
     for (where, condition), named in actions.items():
-        yield f"{verb} {', '.join(named)} on {where}{_when(condition)}"
+        when = f" when {condition}" if condition else ""
+        yield f"{verb} {', '.join(named)} on {where}{when}"
 
 
 def _grant_covers(old: _Grant, new: _Grant) -> bool:
@@ -299,7 +300,3 @@ def _grant_covers(old: _Grant, new: _Grant) -> bool:
 def _pattern(text: str) -> str:
     # IAM has wildcards but no character sets.
     return text.replace("[", "[[]")
-
-
-def _when(condition: str) -> str:
-    return f" when {condition}" if condition else ""

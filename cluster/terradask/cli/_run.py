@@ -71,7 +71,8 @@ def _failed(invocation: Invocation, error: Exception) -> int:
     if isinstance(error, Explained):
         if error.exit_code == INTERRUPTED:
             return _interrupted(invocation, error)
-        _report(invocation, error.as_dict(), "\n".join([str(error), *_notes(error)]))
+        notes = (f"  {note}" for note in getattr(error, "__notes__", ()))
+        _report(invocation, error.as_dict(), "\n".join([str(error), *notes]))
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
     advice = (
@@ -111,10 +112,6 @@ def _interrupted(invocation: Invocation, error: BaseException) -> int:
     finally:
         signal.signal(signal.SIGINT, before)
     return 128 + invocation.ended_by
-
-
-def _notes(error: BaseException | None) -> list[str]:
-    return [f"  {note}" for note in getattr(error, "__notes__", ())]
 
 
 def _wrong_usage(invocation: Invocation, error: click.ClickException) -> int:

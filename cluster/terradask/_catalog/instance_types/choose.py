@@ -112,7 +112,7 @@ class Choice:
             ),
             f"rule: {self.rule}",
             "1 type:" if count == 1 else f"{count} types, in the order in which they are tried:",
-            *_table(self.types),
+            *(f"  {line}" for line in columns([_row(*one) for one in enumerate(self.types, 1)])),
         ]
         if self.left_out:
             lines += [
@@ -153,10 +153,6 @@ def listed_choice(
         for place, one in enumerate(types, 1)
     )
     return Choice(request, supply.where, types[0].architecture, rule, chosen, notes=notes)
-
-
-def _table(types: tuple[Chosen, ...]) -> list[str]:
-    return [f"  {line}" for line in columns([_row(*one) for one in enumerate(types, 1)])]
 
 
 def _row(place: int, one: Chosen) -> tuple[str, ...]:

@@ -177,7 +177,8 @@ def needed(scope: CallerScope) -> list[Statement]:
     policies = [
         scope.hosts.where.iam_arn(f"policy/{name}") for name in caller_policies(scope, "user")
     ]
-    role = scope.hosts.where.iam_arn(f"role{scope.role_path}{_role(scope)}")
+    name = role_name(scope.role_name_prefix, scope.hosts.where.workspace)
+    role = scope.hosts.where.iam_arn(f"role{scope.role_path}{name}")
     return [
         *caller_statements(scope, "setup"),
         *caller_statements(scope, "user"),
@@ -197,10 +198,6 @@ def _lists() -> Iterator[str]:
     for kind in KINDS.values():
         if isinstance(kind.find, Listed):
             yield f"ec2:{''.join(word.capitalize() for word in kind.find.call.split('_'))}"
-
-
-def _role(scope: CallerScope) -> str:
-    return role_name(scope.role_name_prefix, scope.hosts.where.workspace)
 
 
 def _refused_lists(client: Any) -> list[str]:

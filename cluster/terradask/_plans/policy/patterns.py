@@ -181,7 +181,7 @@ def _secrets(document: Mapping[str, Any]) -> Iterator[str]:
             yield from _masked(change.get(side), change.get(f"{side}_sensitive"))
     for output in _mapping(_mapping(document.get("planned_values")).get("outputs")).values():
         if _mapping(output).get("sensitive"):
-            yield from _texts(output.get("value"))
+            yield from (text for _, text in _walk(output.get("value"), ""))
     yield from _by_name(document)
 
 
@@ -230,10 +230,6 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _walk(item, f"{path}[{index}]")
     elif isinstance(value, str):
         yield path, value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    return (text for _, text in _walk(value, ""))
 
 
 def _pattern(form: str) -> str:
