@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import get_completion_class
 
 from terradask.cli._invocation import FOLDER
 from terradask_modules.names import OFFER_STACK_PREFIX
@@ -27,32 +29,50 @@ def completion(shell: str) -> None:
     click.echo(kind(command, {}, "terradask", "_TERRADASK_COMPLETE").source())
 
 
-def complete_stack(
-    ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete a locally declared or synthesised stack, without a call to AWS."""
-    stacks = (_folder(ctx) / "cdktf.out/stacks").glob("*")
+def completing(
+    words: Callable[[click.Context], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what completes a parameter with these words."""
+
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        return sorted(word for word in words(ctx) if word.startswith(incomplete))
+
+    return complete
+
+
+def declared(ctx: click.Context, section: str) -> Iterable[str]:
+    """Return the names of tables in a section of terradask.toml."""
+    import tomllib
+
+    folder = _folder(ctx)
+    files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
+    found = next((file for file in files if file.is_file()), None)
+    tables: Any = None
+    try:
+        if found is not None:
+            tables = tomllib.loads(found.read_text(encoding="utf-8")).get(section)
+    except (OSError, ValueError):
+        pass
+    return tables if isinstance(tables, dict) else ()
+
+
+def _stacks(ctx: click.Context) -> set[str]:
+    """Return the locally declared or synthesised stacks, without a call to AWS."""
     synthesised = {
         path.name
-        for path in stacks
+        for path in (_folder(ctx) / "cdktf.out/stacks").glob("*")
         if path.is_dir() and not path.name.startswith(OFFER_STACK_PREFIX)
     }
-    return complete_declared(ctx, "clusters", {"network", *synthesised}, incomplete)
+    return {"network", *synthesised, *declared(ctx, "clusters")}
 
 
-def complete_cluster(
-    ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of a cluster, like :func:`complete_stack`."""
-    return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
+def _folder(ctx: click.Context) -> Path:
+    return ctx.meta.get(FOLDER) or Path.cwd()
 
 
-def complete_offer(
-    ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the name of an offer in terradask.toml."""
-    return complete_declared(ctx, "offers", set(), incomplete)
-
+complete_stack = completing(_stacks)
+complete_cluster = completing(lambda ctx: _stacks(ctx) - {"network"})
+complete_offer = completing(lambda ctx: declared(ctx, "offers"))
 
 #: Adds ``--offer``.
 offer_option = click.option(
@@ -65,35 +85,10 @@ offer_option = click.option(
 cluster_argument = click.argument("name", shell_complete=complete_cluster)
 
 
-def complete_type(
-    _ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def complete_type(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete an instance type, without a call to AWS: first its family, as a pattern."""
     from terradask._aws.known_types import known_types
 
     named = known_types() if "." in incomplete else ()
     families = {f"{one.partition('.')[0]}.*" for one in known_types()}
-    found = sorted(one for one in {*families, *named} if one.startswith(incomplete))
-    return [CompletionItem(one) for one in found]
-
-
-def complete_declared(
-    ctx: click.Context, section: str, others: set[str], incomplete: str
-) -> list[CompletionItem]:
-    """Complete a name of a table in a section of terradask.toml, or one of `others`."""
-    import tomllib
-
-    folder = _folder(ctx)
-    files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
-    found = next((file for file in files if file.is_file()), None)
-    try:
-        text = "" if found is None else found.read_text(encoding="utf-8")
-        declared = tomllib.loads(text).get(section)
-    except (OSError, ValueError):
-        declared = None
-    names = others.union(declared if isinstance(declared, dict) else ())
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
-
-
-def _folder(ctx: click.Context) -> Path:
-    return ctx.meta.get(FOLDER) or Path.cwd()
+    return sorted(one for one in {*families, *named} if one.startswith(incomplete))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from terradask.cli._completion import complete_declared
+from terradask.cli._completion import completing, declared
 from terradask.cli._invocation import (
     answer,
     check_answerable,
@@ -24,14 +23,9 @@ if TYPE_CHECKING:
     from terradask._workspace.environments import Environments
 
 
-def _complete(
-    ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete a locally declared environment, without a call to AWS."""
-    return complete_declared(ctx, "environments", {"default"}, incomplete)
-
-
-NAME = click.argument("name", shell_complete=_complete)
+NAME = click.argument(
+    "name", shell_complete=completing(lambda ctx: {"default", *declared(ctx, "environments")})
+)
 
 #: Message about an environment whose declaration has changed.
 _DIFFERS = (

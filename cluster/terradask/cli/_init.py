@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
+from terradask.cli._completion import completing
 from terradask.cli._invocation import answer, current, flag, json_option, yes_option
 from terradask.cli._output import message
 from terradask_modules.errors import InvalidInput, TerradaskError
@@ -26,20 +26,12 @@ if TYPE_CHECKING:
 ME, SESSIONS, NONE = "me", "ssm", "none"
 
 
-def _complete_region(
-    _ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete a region, without a call to AWS."""
+@completing
+def _complete_region(_ctx: click.Context) -> list[str]:
+    """Return the regions, without a call to AWS."""
     import botocore.session
 
-    found = botocore.session.get_session().get_available_regions("ec2")
-    return [CompletionItem(each) for each in sorted(found) if each.startswith(incomplete)]
-
-
-def _complete_clients(
-    _ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    return [CompletionItem(each) for each in (ME, SESSIONS, NONE) if each.startswith(incomplete)]
+    return botocore.session.get_session().get_available_regions("ec2")
 
 
 @click.command(short_help="Ask a few questions, and write terradask.toml")
@@ -48,7 +40,7 @@ def _complete_clients(
 @click.option(
     "--clients",
     metavar="WHO",
-    shell_complete=_complete_clients,
+    shell_complete=completing(lambda _: (ME, SESSIONS, NONE)),
     help=(
         "Who reaches schedulers: me (this machine's public address), a block such as "
         "203.0.113.7/32, ssm (by Session Manager, without an inbound rule), or none."

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from terradask._common.colour import painted
 from terradask._common.naming import counted
-from terradask.cli._completion import cluster_argument
+from terradask.cli._completion import cluster_argument, completing
 from terradask.cli._invocation import FOLDER, flag, load_workspace, report_missing_rights
 from terradask.cli._output import SafeText, message, plain, result, until_closed, waiting
 from terradask_modules.names import SCHEDULER_GROUP
@@ -36,10 +35,9 @@ _IS_HOST = re.compile(r"^(.*/)?(i-|…)|^(?=.*\d)[0-9a-f]{4,17}$", re.ASCII)
 _COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_black")
 
 
-def complete_hosts(
-    ctx: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete a host of the cluster's last run, with one or two calls to AWS."""
+@completing
+def complete_hosts(ctx: click.Context) -> set[str]:
+    """Return the hosts and groups of the cluster's last run, with one or two calls to AWS."""
     from terradask._workspace.workspace import Workspace
 
     words = {"scheduler", "workers"}
@@ -47,7 +45,7 @@ def complete_hosts(
     with contextlib.suppress(Exception), contextlib.chdir(ctx.meta.get(FOLDER) or Path.cwd()):
         hosts = Workspace.load().deployment(ctx.params["name"]).log_hosts()
         words |= hosts.keys() | {group.removesuffix("-spot") for group in hosts.values()}
-    return [CompletionItem(word) for word in sorted(words) if word.startswith(incomplete)]
+    return words
 
 
 @click.command(short_help="Show the logs of hosts, also of deleted clusters")

@@ -294,8 +294,8 @@ def test_command_warns_of_types_that_nobody_knows(
 def test_types_are_completed_without_a_call() -> None:
     def completed(typed: str) -> list[str]:
         context = click.Context(click.Command("user"))
-        found = complete_type(context, click.Option(["--types"]), typed)
-        return [item.value for item in found]
+        option = click.Option(["--types"], shell_complete=complete_type)
+        return [item.value for item in option.shell_complete(context, typed)]
 
     assert completed("m6i") == ["m6i.*", "m6id.*", "m6idn.*", "m6in.*"]
     assert completed("m6i.") == sorted(completed("m6i."))
