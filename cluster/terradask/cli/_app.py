@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,12 +66,6 @@ class LazyGroup(click.Group):
             )
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
-
-
-def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        click.echo(f"terradask {metadata.version('terradask')}")
-        ctx.exit()
 
 
 def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:
@@ -179,13 +173,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
     callback=_debug,
     help="Show a traceback with an error, as TERRADASK_DEBUG=1 does.",
 )
-@flag(
-    "--version",
-    expose_value=False,
-    is_eager=True,
-    callback=_version,
-    help="Show the version and exit.",
-)
+@click.version_option(None, "--version", package_name="terradask", message="terradask %(version)s")
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Dask clusters in your own AWS account, as Terraform you can review."""
