@@ -26,6 +26,7 @@ import psutil  # type: ignore[import-untyped]  # psutil carries no types
 from terradask_simulator import errors
 from terradask_simulator.aws.access_keys import read_owner_key
 from terradask_simulator.aws.endpoint import CONTROL_PREFIX, CONTROL_SERVICE
+from terradask_simulator.aws.errors import rebuilt
 from terradask_simulator.environment import credentials_path, overlay, without_aws
 from terradask_simulator.errors import BaselineFailed, SimulatorError, SimulatorGone
 
@@ -180,18 +181,18 @@ def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
         return None
     if "refused" not in answer:
         return answer
-    fields = answer["refused"]
-    kind = getattr(errors, fields["error"], SimulatorError)
-    error = kind.__new__(kind)
-    Exception.__init__(error, fields["problem"])
-    error.__dict__.update({name: value for name, value in fields.items() if name != "error"})
-    raise error
+    raise _refusal(**answer["refused"])
+
+
+def _refusal(error: str, **fields: Any) -> SimulatorError:
+    """Return the daemon's error from its fields, as `SimulatorError.as_dict` writes them."""
+    return rebuilt(getattr(errors, error, SimulatorError), (fields["problem"],), fields)
 
 
 def request_control(
     info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0
 ) -> Any:
-    """Send a request to the daemon's control API."""
+    """Send a request to the daemon's control API; raises the error of a refused one."""
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
         content = None if body is None else json.dumps(body)
@@ -204,7 +205,7 @@ def request_control(
             raise SimulatorError(
                 f"The embedded AWS refused {method} {path}", given=text.decode(errors="replace")
             )
-        return json.loads(text)
+        answer = json.loads(text)
     except (OSError, http.client.HTTPException) as error:
         raise SimulatorGone(
             "The embedded AWS does not answer",
@@ -213,6 +214,9 @@ def request_control(
         ) from error
     finally:
         connection.close()
+    if isinstance(answer, dict) and "refused" in answer:
+        raise _refusal(**answer["refused"])
+    return answer
 
 
 def _signed(info: SimulatorInfo, method: str, path: str, content: str | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SimulatorError"]
+__all__ = ["SimulatorError", "rebuilt"]
 
 
 class SimulatorError(Exception):
@@ -61,16 +61,17 @@ class SimulatorError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the fields: exceptions pickle only their positional arguments."""
-        return _rebuild, (type(self), self.args, self.__dict__)
+        return rebuilt, (type(self), self.args, self.__dict__)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""
         return {"error": type(self).__name__, **self.__dict__}
 
 
-def _rebuild(
+def rebuilt(
     cls: type[SimulatorError], args: tuple[Any, ...], state: dict[str, Any]
 ) -> SimulatorError:
+    """Return an error of a class from its fields."""
     error = cls.__new__(cls)
     Exception.__init__(error, *args)
     error.__dict__.update(state)

@@ -85,14 +85,6 @@ def _string_ignoring_case(wanted: str, value: str, context: Context, version: st
     return filled is not None and filled.lower() == value.lower()
 
 
-def _bool(wanted: str, value: str, _context: Context, _version: str) -> bool:
-    return wanted.lower() == value.lower()
-
-
-def _binary(wanted: str, value: str, _context: Context, _version: str) -> bool:
-    return wanted == value
-
-
 def _ip(wanted: str, value: str, _context: Context, _version: str) -> bool:
     try:
         return ipaddress.ip_address(value) in ipaddress.ip_network(wanted, strict=False)
@@ -131,8 +123,8 @@ _OPERATORS: dict[str, _Comparison] = {
     "stringequals": _string,
     "stringequalsignorecase": _string_ignoring_case,
     "stringlike": like,
-    "bool": _bool,
-    "binaryequals": _binary,
+    "bool": lambda wanted, value, *_: wanted.lower() == value.lower(),
+    "binaryequals": lambda wanted, value, *_: wanted == value,
     "ipaddress": _ip,
     # Both operators accept wildcards.
     "arnequals": like_arn,

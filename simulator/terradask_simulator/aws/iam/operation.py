@@ -14,6 +14,7 @@ __all__ = [
     "Parameters",
     "headers_of",
     "named",
+    "nested",
     "read_operation",
     "rows",
     "tags_of",
@@ -87,7 +88,7 @@ def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
                 service,
                 fields["Action"],
                 "ec2" if service == "ec2" else "query",
-                _unfolded(fields),
+                {name: _lists(value) for name, value in nested(fields).items()},
                 **common,
             )
     query = {
@@ -120,22 +121,26 @@ def _json(body: bytes) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _unfolded(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return nested parameters: ``Tag.1.Key`` and ``Tags.member.1.Key`` become lists of tables."""
+def nested(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a form as the tables that the dots in their names make."""
     whole: dict[str, Any] = {}
     for name, value in fields.items():
         place = whole
-        *path, last = [part for part in name.split(".") if part != "member"]
+        *path, last = name.split(".")
         for part in path:
             inner = place.setdefault(part, {})
-            place = inner if isinstance(inner, dict) else {}
+            # An empty list comes as a value.
+            place = inner if isinstance(inner, dict) else place.setdefault(f"{part}?", {})
         place[last] = value
-    return {name: _lists(value) for name, value in whole.items()}
+    return whole
 
 
 def _lists(value: Any) -> Any:
+    """Return nested parameters: ``Tag.1.Key`` and ``Tags.member.1.Key`` become lists of tables."""
     if not isinstance(value, dict):
         return value
+    if value.keys() == {"member"}:
+        return _lists(value["member"])
     if value and all(name.isdigit() for name in value):
         return [_lists(value[name]) for name in sorted(value, key=int)]
     return {name: _lists(inner) for name, inner in value.items()}

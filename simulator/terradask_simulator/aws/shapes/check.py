@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from botocore.model import OperationModel, Shape, StructureShape
 
 from terradask_simulator.aws.endpoint.answers import Answer
-from terradask_simulator.aws.iam.operation import Operation
+from terradask_simulator.aws.iam.operation import Operation, nested
 from terradask_simulator.aws.shapes import MODELS_VARIABLE, REPORT_VARIABLE
 from terradask_simulator.aws.shapes.known import is_known
 from terradask_simulator.aws.shapes.models import Models, models_in, operation_of
@@ -152,20 +152,7 @@ def problems_of_request(one: OperationModel, operation: Operation) -> Iterator[P
         del fields["Action"]
         protocol = "ec2-request" if operation.protocol == "ec2" else "query"
         if shape is not None or fields:
-            yield from of_form(shape or _NOTHING, _nested(fields), protocol)
-
-
-def _nested(fields: Mapping[str, str]) -> dict[str, Any]:
-    whole: dict[str, Any] = {}
-    for name, value in fields.items():
-        place = whole
-        *path, last = name.split(".")
-        for part in path:
-            inner = place.setdefault(part, {})
-            # An empty list comes as a value.
-            place = inner if isinstance(inner, dict) else place.setdefault(f"{part}?", {})
-        place[last] = value
-    return whole
+            yield from of_form(shape or _NOTHING, nested(fields), protocol)
 
 
 def _rest_request(one: OperationModel, shape: Shape, operation: Operation) -> Iterator[Problem]:

@@ -18,27 +18,13 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ec2_needs"]
 
-#: Prefixes of ids that differ from their type, for operations on any resource.
+#: Prefixes of ids whose types the service authorization reference names unlike moto.
 _TYPES = {
-    "acl": "network-acl",
-    "ami": "image",
-    "dopt": "dhcp-options",
-    "eigw": "egress-only-internet-gateway",
     "eipalloc": "elastic-ip",
-    "eni": "network-interface",
     "fl": "vpc-flow-log",
-    "i": "instance",
-    "igw": "internet-gateway",
-    "lt": "launch-template",
     "nat": "natgateway",
     "pg": "placement-group",
-    "rtb": "route-table",
-    "sg": "security-group",
-    "sgr": "security-group-rule",
     "sir": "spot-instances-request",
-    "snap": "snapshot",
-    "vol": "volume",
-    "vpce": "vpc-endpoint",
 }
 _PASSES_PROFILE = {"AssociateIamInstanceProfile", "ReplaceIamInstanceProfileAssociation"}
 
@@ -171,7 +157,10 @@ def _tagging(action: str, parameters: Parameters, world: World) -> Iterator[Need
 
 
 def _type_of(resource_id: str) -> str:
-    return _TYPES.get(resource_id.rpartition("-")[0], resource_id.rpartition("-")[0])
+    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE
+
+    prefix = resource_id.rpartition("-")[0]
+    return _TYPES.get(prefix) or str(EC2_PREFIX_TO_RESOURCE.get(prefix, prefix))
 
 
 def _requested_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
