@@ -180,6 +180,11 @@ class SmallNetwork:
         """Set a group's number."""
         self.autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=desired)
 
+    def scaled(self, name: str, number: int) -> list[str]:
+        """Set a group's number, wait until it has so many instances, and return their ids."""
+        self.want(name, number)
+        return self.reaches(name, number)
+
     def describe(self, name: str) -> dict[str, Any]:
         """Return a group."""
         groups = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
@@ -208,6 +213,11 @@ class SmallNetwork:
             for reservation in answer["Reservations"]
             for instance in reservation["Instances"]
         ]
+
+    def groups(self) -> set[str]:
+        """Return the names of all groups."""
+        found = self.autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+        return {one["AutoScalingGroupName"] for one in found}
 
     def delete_group(self, name: str) -> None:
         """Delete a group with its instances."""

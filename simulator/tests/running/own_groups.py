@@ -4,20 +4,19 @@ became of them.
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 A, B = "us-east-1a", "us-east-1b"
 
 
-@contextlib.contextmanager
-def own_groups(network: Any, template: str, prefix: str) -> Iterator[Callable[..., str]]:
-    """Make groups with types of their own, on one market, in one zone or both; they are deleted
-    afterwards.
+def maker(network: Any, template: str, prefix: str) -> Callable[..., str]:
+    """Return a function that makes groups with types of their own, on one market, in one zone or
+    both.
     """
-    made: list[str] = []
+    numbers = itertools.count()
 
     def make(
         *types: str,
@@ -38,18 +37,13 @@ def own_groups(network: Any, template: str, prefix: str) -> Iterator[Callable[..
             },
         }
         subnets = ",".join(network.subnets) if both else network.subnets[0]
-        name = f"{prefix[:40]}-{len(made)}"
-        made.append(
-            network.group(
-                name, template, MixedInstancesPolicy=policy, VPCZoneIdentifier=subnets, **settings
-            )
+        name = f"{prefix[:40]}-{next(numbers)}"
+        network.group(
+            name, template, MixedInstancesPolicy=policy, VPCZoneIdentifier=subnets, **settings
         )
         return name
 
-    yield make
-    for name in made:
-        network.delete_group(name)
-    network.sim.allow_capacity()
+    return make
 
 
 def failed(network: Any, group: str) -> list[dict[str, Any]]:
@@ -57,8 +51,7 @@ def failed(network: Any, group: str) -> list[dict[str, Any]]:
 
 
 def reaches(network: Any, group: str, number: int) -> list[dict[str, Any]]:
-    network.want(group, number)
-    ids = network.reaches(group, number)
+    ids = network.scaled(group, number)
     return network.instances(ids) if ids else []
 
 

@@ -344,4 +344,3 @@ def test_a_hosts_metadata_are_for_those_who_know_its_path(network: SmallNetwork)
     assert ask_for_token(right) == 200
     assert endpoint.path not in Path(host.log_path).read_text()
     assert endpoint.path not in (network.sim.state_dir / "daemon.log").read_text()
-    network.delete_group(group)

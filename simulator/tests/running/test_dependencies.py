@@ -14,8 +14,7 @@ pytestmark = pytest.mark.simulator
 def test_what_a_running_instance_stands_on_is_not_deleted(network: Any) -> None:
     ec2 = network.ec2
     group = network.group("stands", network.template())
-    network.want(group, 1)
-    network.reaches(group, 1)
+    network.scaled(group, 1)
     subnet = network.subnets[0]
     with pytest.raises(ClientError, match=f"DependencyViolation.*The subnet '{subnet}' has"):
         ec2.delete_subnet(SubnetId=subnet)
@@ -38,8 +37,7 @@ def test_what_a_running_instance_stands_on_is_not_deleted(network: Any) -> None:
 def test_an_instance_that_ends_slowly_keeps_what_it_stands_on(network: Any) -> None:
     ec2 = network.ec2
     group = network.group("lingers", network.template())
-    network.want(group, 1)
-    network.reaches(group, 1)
+    network.scaled(group, 1)
     with network.sim.linger_terminating(600):
         network.want(group, 0)
         eventually(
@@ -56,7 +54,6 @@ def test_an_instance_that_ends_slowly_keeps_what_it_stands_on(network: Any) -> N
         own = [{"Name": "group-id", "Values": [network.security_group]}]
         assert ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"]
     eventually(lambda: not ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"])
-    network.delete_group(group)
 
 
 def test_a_deleted_nat_gateway_lets_its_address_and_its_subnet_go(network: Any) -> None:

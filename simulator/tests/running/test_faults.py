@@ -57,9 +57,7 @@ def echoes(host) -> bool:
 
 @pytest.fixture
 def group(network):
-    name = network.group(f"g-{time.monotonic_ns()}", network.template())
-    yield name
-    network.delete_group(name)
+    return network.group(f"g-{time.monotonic_ns()}", network.template())
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +78,7 @@ def host(network):
         ]
     )
     eventually(lambda: "written" in host.log_path.read_text())
-    yield host
-    network.delete_group(name)
+    return host
 
 
 def test_new_instances_are_hidden_for_a_while(network, group):
@@ -166,8 +163,7 @@ def test_a_full_disk_takes_no_large_file(network, host):
 
 
 def test_history_tells_what_was_wanted_and_who_lived_when(network, group):
-    network.want(group, 2)
-    first = network.reaches(group, 2)
+    first = network.scaled(group, 2)
     network.want(group, 1)
     eventually(lambda: len(network.members(group)) == 1)
     told = network.sim.history()

@@ -56,13 +56,11 @@ def test_numbers_outside_of_the_limits_are_refused_with_the_text_of_aws(network,
     )
     assert network.members(group) == ids
     assert refused(want, AutoScalingGroupName="absent", DesiredCapacity=1)[0] == "ValidationError"
-    network.delete_group(group)
 
 
 def test_an_update_of_the_limits_keeps_the_policy_and_moves_the_number(network, template):
     group = network.group("update", template)
-    network.want(group, 4)
-    network.reaches(group, 4)
+    network.scaled(group, 4)
     network.autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=2)
     network.reaches(group, 2)
     described = network.describe(group)
@@ -70,15 +68,13 @@ def test_an_update_of_the_limits_keeps_the_policy_and_moves_the_number(network, 
     assert described["MixedInstancesPolicy"]["LaunchTemplate"]["Overrides"][0] == {
         "InstanceType": "m7i.xlarge"
     }
-    network.delete_group(group)
 
 
 def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_removed(
     network, template
 ):
     group = network.group("protect", template)
-    network.want(group, 4)
-    ids = network.reaches(group, 4)
+    ids = network.scaled(group, 4)
     network.autoscaling.set_instance_protection(
         AutoScalingGroupName=group, InstanceIds=ids[:3], ProtectedFromScaleIn=True
     )
@@ -99,13 +95,11 @@ def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_remo
         ProtectedFromScaleIn=True,
     )
     assert "50" in too_many[1]
-    network.delete_group(group)
 
 
 def test_leaving_with_decrement_is_final_and_without_is_replaced(network, template):
     group = network.group("leave", template)
-    network.want(group, 2)
-    first, second = network.reaches(group, 2)
+    first, second = network.scaled(group, 2)
     leave = network.autoscaling.terminate_instance_in_auto_scaling_group
     activity = leave(InstanceId=first, ShouldDecrementDesiredCapacity=True)["Activity"]
     assert "shrinking the capacity from 2 to 1" in activity["Cause"]
@@ -118,13 +112,11 @@ def test_leaving_with_decrement_is_final_and_without_is_replaced(network, templa
         refused(leave, InstanceId=first, ShouldDecrementDesiredCapacity=True)[0]
         == "ValidationError"
     )
-    network.delete_group(group)
 
 
 def test_ending_a_host_that_has_already_left_is_refused_and_lowers_nothing(network, template):
     name = of_a_cluster(network, "left", template)
-    network.want(name, 3)
-    left, dead, stays = network.reaches(name, 3)
+    left, dead, stays = network.scaled(name, 3)
     leave = network.autoscaling.terminate_instance_in_auto_scaling_group
     leave(InstanceId=left, ShouldDecrementDesiredCapacity=True)
     network.autoscaling.suspend_processes(AutoScalingGroupName=name, ScalingProcesses=["Launch"])
@@ -140,13 +132,11 @@ def test_ending_a_host_that_has_already_left_is_refused_and_lowers_nothing(netwo
     )
     assert network.members(name) == [stays]
     assert network.describe(name)["DesiredCapacity"] == 1
-    network.delete_group(name)
 
 
 def test_a_survivor_that_has_left_or_is_leaving_is_no_error(network, template):
     name = of_a_cluster(network, "survive", template)
-    network.want(name, 3)
-    leaving, _, stays = network.reaches(name, 3)
+    leaving, _, stays = network.scaled(name, 3)
     groups = Groups(network, ("workers",), workspace=network.workspace, cluster="survive")
     end = network.autoscaling.terminate_instance_in_auto_scaling_group
     with network.sim.linger_terminating(600):
@@ -173,13 +163,11 @@ def test_a_scheduled_action_that_is_gone_is_told_but_no_error(network, template)
     )
     (failed,) = answer["FailedScheduledActions"]
     assert (failed["ScheduledActionName"], failed["ErrorCode"]) == ("absent", "ValidationError")
-    network.delete_group(group)
 
 
 def test_an_instance_that_someone_else_ends_is_replaced_and_the_reason_recorded(network, template):
     group = network.group("heal", template)
-    network.want(group, 1)
-    (lost,) = network.reaches(group, 1)
+    (lost,) = network.scaled(group, 1)
     network.ec2.terminate_instances(InstanceIds=[lost])
     (fresh,) = eventually(lambda: [one for one in network.members(group) if one != lost])
     causes = {activity["Description"]: activity["Cause"] for activity in network.activities(group)}
@@ -187,13 +175,11 @@ def test_an_instance_that_someone_else_ends_is_replaced_and_the_reason_recorded(
     assert "increasing the capacity from 0 to 1" in causes[f"Launching a new EC2 instance: {fresh}"]
     network.autoscaling.set_instance_health(InstanceId=fresh, HealthStatus="Unhealthy")
     eventually(lambda: [one for one in network.members(group) if one != fresh])
-    network.delete_group(group)
 
 
 def test_members_that_are_ended_stay_listed_and_refuse_as_on_aws(network, template):
     group = network.group("lingers", template)
-    network.want(group, 3)
-    leaves, dies, stays = network.reaches(group, 3)
+    leaves, dies, stays = network.scaled(group, 3)
     leave = network.autoscaling.terminate_instance_in_auto_scaling_group
     protect = network.autoscaling.set_instance_protection
 
@@ -260,14 +246,12 @@ def test_launches_that_end_before_they_run_are_cancelled_with_the_reason(network
     assert cancelled["StatusMessage"] == text
     assert cancelled["Description"].endswith(f".  Status Reason: {text}")
     network.reaches(group, 1)
-    network.delete_group(group)
 
 
 def test_a_launch_that_goes_on_blocks_what_ends_or_protects_its_instance(network, template):
     group = of_a_cluster(network, "blocked", template)
     with network.sim.delay_launches(100):
-        network.want(group, 1)
-        (pending,) = network.reaches(group, 1)
+        (pending,) = network.scaled(group, 1)
         code, text = refused(
             network.autoscaling.terminate_instance_in_auto_scaling_group,
             InstanceId=pending,
@@ -282,7 +266,6 @@ def test_a_launch_that_goes_on_blocks_what_ends_or_protects_its_instance(network
             ProtectedFromScaleIn=True,
         )
         assert "is not in InService" in text
-    network.delete_group(group)
 
 
 def test_scheduled_actions_run_and_belong_to_their_group(network, template):
@@ -360,13 +343,11 @@ def test_limits_bound_what_is_scheduled(network, template):
         "ValidationError",
         "Desired capacity must be greater than or equal to min size",
     )
-    network.delete_group(group)
 
 
 def test_a_group_with_instances_is_deleted_by_force_only(network, template):
     group = network.group("force", template)
-    network.want(group, 2)
-    ids = network.reaches(group, 2)
+    ids = network.scaled(group, 2)
     assert (
         refused(network.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=group)[0]
         == "ResourceInUse"
@@ -383,4 +364,3 @@ def test_a_group_with_instances_is_deleted_by_force_only(network, template):
 def test_a_name_can_be_used_once(network, template):
     group = network.group("twice", template)
     assert refused(network.group, name=group, template=template)[0] == "AlreadyExists"
-    network.delete_group(group)

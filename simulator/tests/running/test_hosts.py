@@ -135,9 +135,7 @@ def booted(network: Any, request: pytest.FixtureRequest):
 
         return group, eventually(lambda: hosts() if len(hosts()) == number else None)
 
-    yield boot
-    for group in groups:
-        network.delete_group(group)
+    return boot
 
 
 def say_up(host: Any) -> bool:
@@ -219,8 +217,7 @@ def test_how_the_program_ends_decides_about_the_instance(network, program, reaso
     group = network.group(
         f"ending-{starts}-{len(reason)}", network.template(network.user_data(key, sha256))
     )
-    network.want(group, 1)
-    (first,) = network.reaches(group, 1)
+    (first,) = network.scaled(group, 1)
     log = network.sim.state_dir / "hosts" / first / "host.log"
     eventually(lambda: log.exists() and "power off: " in log.read_text())
     # Logged first, then done; and before the group is told to end it.
@@ -229,14 +226,12 @@ def test_how_the_program_ends_decides_about_the_instance(network, program, reaso
     text = log.read_text()
     assert f"power off: the host program {reason}" in text or f"power off: {reason}" in text
     assert text.count("started process") == starts
-    network.delete_group(group)
 
 
 def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network):
     key, _ = network.wheel(HOST_THAT_STAYS_UP)
     group = network.group("wrong-wheel", network.template(network.user_data(key, "0" * 64)))
-    network.want(group, 1)
-    (first,) = network.reaches(group, 1)
+    (first,) = network.scaled(group, 1)
     eventually(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
     network.want(group, 0)
     answer = network.client("s3").get_object(
@@ -245,7 +240,6 @@ def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network):
     report = json.loads(answer["Body"].read())
     assert report["state"] == "failed"
     assert "another checksum" in report["reason"]
-    network.delete_group(group)
 
 
 def test_a_machine_that_vanishes_is_replaced(network, booted):

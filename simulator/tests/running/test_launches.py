@@ -15,13 +15,14 @@ from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_simulator.errors import SimulatorError
 from terradask_stacks.settings import Settings
 
+from .own_groups import failed
+
 pytestmark = pytest.mark.simulator
 
 
 def test_instances_get_the_first_offered_override_the_tags_and_unique_addresses(network, template):
     group = network.group("launch", template, VPCZoneIdentifier=",".join(network.subnets))
-    network.want(group, 6)
-    ids = network.reaches(group, 6)
+    ids = network.scaled(group, 6)
     instances = network.instances(ids)
     assert {instance["InstanceType"] for instance in instances} == {"m7i.xlarge"}
     zones = [instance["Placement"]["AvailabilityZone"] for instance in instances]
@@ -43,7 +44,6 @@ def test_instances_get_the_first_offered_override_the_tags_and_unique_addresses(
     assert {member["LifecycleState"] for member in network.describe(group)["Instances"]} == {
         "InService"
     }
-    network.delete_group(group)
 
 
 def test_volumes_and_interfaces_end_with_their_instance_and_carry_the_templates_tags(network):
@@ -54,8 +54,7 @@ def test_volumes_and_interfaces_end_with_their_instance_and_carry_the_templates_
         }
     ]
     group = network.group("disks", network.template(BlockDeviceMappings=devices))
-    network.want(group, 2)
-    network.reaches(group, 2)
+    network.scaled(group, 2)
     own = [{"Name": "tag:terradask:workspace", "Values": [network.workspace]}]
     volumes = network.ec2.describe_volumes(Filters=own)["Volumes"]
     assert [(volume["Size"], volume["Encrypted"]) for volume in volumes] == [(20, True)] * 2
@@ -68,21 +67,16 @@ def test_volumes_and_interfaces_end_with_their_instance_and_carry_the_templates_
 def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, template):
     group = network.group("ice", template)
     network.sim.refuse_capacity("m7i.xlarge", "us-east-1a")
-    network.want(group, 1)
-    (only,) = network.reaches(group, 1)
+    (only,) = network.scaled(group, 1)
     assert network.instances([only])[0]["InstanceType"] == "m6i.xlarge"
-    network.want(group, 0)
-    network.reaches(group, 0)
+    network.scaled(group, 0)
     network.sim.refuse_capacity()
     network.want(group, 1)
-    failed = eventually(
-        lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
-    )
-    assert "do not have sufficient m7i.xlarge capacity" in failed[0]["StatusMessage"]
+    failures = eventually(lambda: failed(network, group))
+    assert "do not have sufficient m7i.xlarge capacity" in failures[0]["StatusMessage"]
     assert network.members(group) == []
     network.sim.allow_capacity()
     network.reaches(group, 1)
-    network.delete_group(group)
 
 
 # The template's image is for x86-64.
@@ -113,9 +107,8 @@ def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(
         },
     )
     network.want(group, 1)
-    failed = eventually(lambda: network.activities(group))
-    assert why in failed[0]["StatusMessage"]
-    network.delete_group(group)
+    activities = eventually(lambda: network.activities(group))
+    assert why in activities[0]["StatusMessage"]
 
 
 def test_no_group_is_made_on_a_template_whose_type_its_zone_lacks(network):
@@ -132,11 +125,9 @@ def test_an_account_on_the_free_plan_launches_the_types_that_it_has_alone(
     group = network.group("free-plan", template)
     with network.sim.refuse_account():
         network.want(group, 1)
-        (failed, *_) = eventually(
-            lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
-        )
+        (failure, *_) = eventually(lambda: failed(network, group))
         aws = Aws("us-east-1")
-        (problem,) = with_eligible([read_problem(launch_failure(failed))], aws)
+        (problem,) = with_eligible([read_problem(launch_failure(failure))], aws)
         assert (problem.code, problem.kind) == ("InvalidParameterCombination", "free-plan")
         assert problem.eligible[:2] == ("m7i-flex.large", "c7i-flex.large")
         found = check_account_plan(aws, Settings())
@@ -144,7 +135,6 @@ def test_an_account_on_the_free_plan_launches_the_types_that_it_has_alone(
     assert check_account_plan(aws, Settings()).ok
     with pytest.raises(SimulatorError, match="free-plan, unverified, blocked, denied"):
         network.sim.refuse_account("new")
-    network.delete_group(group)
 
 
 def test_spot_groups_launch_spot(network, template):
@@ -159,14 +149,12 @@ def test_spot_groups_launch_spot(network, template):
         },
     }
     group = network.group("spot", template, MixedInstancesPolicy=policy)
-    network.want(group, 3)
-    instances = network.instances(network.reaches(group, 3))
+    instances = network.instances(network.scaled(group, 3))
     assert sorted(instance.get("InstanceLifecycle", "") for instance in instances) == [
         "",
         "spot",
         "spot",
     ]
-    network.delete_group(group)
 
 
 @pytest.mark.parametrize("key", ["a/b", "a b", "_index"])
@@ -175,10 +163,9 @@ def test_tag_keys_that_the_metadata_service_cannot_serve_fail_the_launch(network
         "keys", template, Tags=[{"Key": key, "Value": "x", "PropagateAtLaunch": True}]
     )
     network.want(group, 1)
-    failed = eventually(lambda: network.activities(group))
-    assert f"'{key}' is not a valid tag key" in failed[0]["StatusMessage"]
+    activities = eventually(lambda: network.activities(group))
+    assert f"'{key}' is not a valid tag key" in activities[0]["StatusMessage"]
     assert network.members(group) == []
-    network.delete_group(group)
 
 
 def test_a_templates_own_tags_and_second_version_work(network):
@@ -218,13 +205,11 @@ def test_a_templates_own_tags_and_second_version_work(network):
         }
     }
     group = network.group("second", made["LaunchTemplateId"], MixedInstancesPolicy=policy)
-    network.want(group, 1)
-    (only,) = network.reaches(group, 1)
+    (only,) = network.scaled(group, 1)
     assert network.instances([only])[0]["InstanceType"] == "m6i.large"
     data = network.ec2.describe_instance_attribute(InstanceId=only, Attribute="userData")
     assert data["UserData"]["Value"] == "aGVsbG8="
     assert network.describe(group)["Instances"][0]["LaunchTemplate"]["Version"] == "2"
-    network.delete_group(group)
 
 
 def test_a_template_that_is_gone_is_an_error(network):
@@ -242,13 +227,9 @@ def test_a_full_subnet_fails_the_launch_with_the_reason(network, template):
     )["Subnet"]["SubnetId"]
     group = network.group("full", template, VPCZoneIdentifier=subnet)
     network.want(group, 12)
-    failed = eventually(
-        lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
-    )
-    assert "not enough free addresses" in failed[0]["StatusMessage"]
-    network.want(group, 11)
-    network.reaches(group, 11)
-    network.delete_group(group)
+    failures = eventually(lambda: failed(network, group))
+    assert "not enough free addresses" in failures[0]["StatusMessage"]
+    network.scaled(group, 11)
 
 
 def test_a_group_whose_subnet_is_gone_says_so_and_holds_up_no_other(network, template):
@@ -265,10 +246,8 @@ def test_a_group_whose_subnet_is_gone_says_so_and_holds_up_no_other(network, tem
     for group in groups:
         network.want(group, 1)
     network.reaches(groups[1], 1)
-    failed = eventually(lambda: network.activities(groups[0]))
-    assert f"The subnet ID '{subnet}' does not exist" in failed[0]["StatusMessage"]
-    for group in groups:
-        network.delete_group(group)
+    activities = eventually(lambda: network.activities(groups[0]))
+    assert f"The subnet ID '{subnet}' does not exist" in activities[0]["StatusMessage"]
 
 
 def test_a_thousand_instances_take_a_constant_number_of_calls(network, template):
@@ -285,8 +264,7 @@ def test_a_thousand_instances_take_a_constant_number_of_calls(network, template)
 
 def test_an_interface_in_use_is_not_deleted_and_its_instance_can_end(network, template):
     group = network.group("in-use", template)
-    network.want(group, 1)
-    (name,) = network.reaches(group, 1)
+    (name,) = network.scaled(group, 1)
     (interface,) = network.instances([name])[0]["NetworkInterfaces"]
     own = {"NetworkInterfaceId": interface["NetworkInterfaceId"]}
     with pytest.raises(ClientError, match=r"InvalidParameterValue.*is currently in use"):

@@ -103,7 +103,6 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
     assert network.instances([fresh])[0]["InstanceLifecycle"] == "spot"
     with pytest.raises(SimulatorError, match="no such spot instance"):
         network.sim.interrupt_spot(lost)
-    network.delete_group(group)
 
 
 def test_calls_are_throttled_by_buckets(network, make):

@@ -150,8 +150,7 @@ def test_a_pool_is_filled_stopped_drawn_from_and_filled_again(network, make):
     assert {one["LifecycleState"] for one in listed["AutoScalingInstances"]} == {"Warmed:Stopped"}
     before = {one["InstanceId"]: one for one in network.instances(ids)}
 
-    network.want(group, 3)
-    members = network.reaches(group, 3)
+    members = network.scaled(group, 3)
     assert set(ids) < set(members)
     eventually(lambda: states(network, members) == {"running"})
     for one in network.instances(ids):
@@ -167,8 +166,7 @@ def test_a_pool_is_filled_stopped_drawn_from_and_filled_again(network, make):
     assert texts.count("Launching a new EC2 instance") == 1
 
     # On scale-in, members end; the pool keeps its size.
-    network.want(group, 0)
-    network.reaches(group, 0)
+    network.scaled(group, 0)
     assert holds(network, group, "Warmed:Stopped", "Warmed:Stopped") == new
 
 
@@ -209,8 +207,7 @@ def test_instances_wait_for_the_hook_when_they_enter_the_pool_and_when_they_leav
         InstanceId=one,
         LifecycleActionResult="CONTINUE",
     ) == ("ValidationError", f"No active Lifecycle Action found with instance ID {one}")
-    network.want(group, 1)
-    assert network.reaches(group, 1) == [one]
+    assert network.scaled(group, 1) == [one]
     waits(network, group, "Pending:Wait")
     complete(network, group, one)
     waits(network, group, "InService")
@@ -239,8 +236,7 @@ def test_a_hook_without_an_answer_ends_by_its_time_and_its_default(network, make
 def test_an_abandoned_launch_ends_its_instance_and_is_repeated(network, make):
     group = make("m7i.large")
     hook(network, group)
-    network.want(group, 1)
-    (first,) = network.reaches(group, 1)
+    (first,) = network.scaled(group, 1)
     waits(network, group, "Pending:Wait")
     complete(network, group, first, "ABANDON")
     eventually(lambda: states(network, [first]) == {"terminated"})
@@ -335,8 +331,7 @@ def test_without_capacity_a_prepared_instance_stays_and_another_type_comes(netwo
     pool(network, group, 1)
     (one,) = holds(network, group, "Warmed:Stopped")
     with network.sim.no_capacity("m7i.large"):
-        network.want(group, 1)
-        (member,) = network.reaches(group, 1)
+        (member,) = network.scaled(group, 1)
         assert member != one
         assert kept(network, group) == {one: "Warmed:Stopped"}
         assert "InsufficientInstanceCapacity" not in failed(network, group)[0]["Description"]
@@ -365,7 +360,6 @@ def test_a_machine_boots_again_from_its_own_disk(network):
     eventually(lambda: json.loads(boots.read_text()) == ["Warmed:Stopped", "InService"])
     assert network.sim.calls().get("s3:GetObject", 0) == 0
     assert eventually(lambda: host_of(network, one)).private_address == host.private_address
-    network.delete_group(group)
 
 
 def host_of(network: Any, instance_id: str) -> Any:
