@@ -13,22 +13,13 @@ import botocore.config
 import botocore.exceptions
 import pytest
 
+from terradask_simulator.aws import backend
+
 pytestmark = pytest.mark.simulator
 
 #: Longer than any test.
 LONG_SECONDS = 1e6
-TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Action": "sts:AssumeRole",
-                "Principal": {"AWS": "arn:aws:iam::123456789012:root"},
-            }
-        ],
-    }
-)
+TRUST = json.dumps(backend.TRUST)
 
 
 @pytest.fixture(scope="module")
@@ -198,4 +189,3 @@ def test_changes_of_groups_meet_others(network, once):
         asked = {"AutoScalingGroupName": "contended", "DesiredCapacity": 0}
         assert refused(autoscaling.set_desired_capacity, **asked)[:2] == (500, "ResourceContention")
         assert network.describe("contended")["DesiredCapacity"] == 0
-    network.delete_group("contended")
