@@ -60,14 +60,7 @@ class TerradaskError(Exception):
 
     def _text(self) -> str:
         """Return the text; `__str__` removes control characters."""
-        lines = [self.problem]
-        if self.given is not None:
-            lines.append(f"  given: {self.given}")
-        if self.allowed is not None:
-            lines.append(f"  allowed: {self.allowed}")
-        if self.advice is not None:
-            lines.append(f"  to do: {self.advice}")
-        return "\n".join(lines)
+        return in_lines(self.problem, self.given, self.allowed, self.advice)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the fields: exceptions pickle only their positional arguments."""
@@ -81,6 +74,12 @@ class TerradaskError(Exception):
         """Return the fields for ``--json`` output."""
         own = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
         return {"error": type(self).__name__, **own}
+
+
+def in_lines(problem: str, given: object, allowed: str | None, advice: str | None) -> str:
+    """Return a problem, and a line for each of the others that isn't None."""
+    others = {"given": given, "allowed": allowed, "to do": advice}
+    return "\n".join([problem, *(f"  {k}: {v}" for k, v in others.items() if v is not None)])
 
 
 def _rebuild(

@@ -12,7 +12,7 @@ from terradask_modules.aws import (
     TerraformResourceLifecycle,
     at,
 )
-from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
+from terradask_modules.kinds.autoscaling_group import ADDRESS, placement_group_name
 from terradask_modules.names import TAG_WARM_POOL
 from terradask_modules.reservations import group_specification
 from terradask_modules.where import Where

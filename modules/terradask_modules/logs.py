@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRole, IamRolePolicy, at
 from terradask_modules.identity import RoleRules
-from terradask_modules.kinds.flow_log import FLOW_LOGS
+from terradask_modules.kinds.vpc import FLOW_LOGS
 from terradask_modules.names import log_group_name, resource_name
 from terradask_modules.where import Where
 

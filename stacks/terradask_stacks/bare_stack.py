@@ -13,7 +13,7 @@ from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, REQU
 from terradask_modules.kinds.budget import BUDGET, budget_name
 from terradask_modules.kinds.end_topic import NAME as ENDS
 from terradask_modules.kinds.end_topic import TOPIC, topic_name
-from terradask_modules.kinds.flow_log import FLOW_LOG, FLOW_LOGS
+from terradask_modules.kinds.vpc import FLOW_LOG, FLOW_LOGS
 from terradask_modules.names import (
     NETWORK_STACK,
     ROLES,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from terradask_modules.errors import InvalidInput
+from terradask_modules.errors import InvalidInput, in_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,8 @@ class Finding:
 
     def __str__(self) -> str:
         """Return the finding as an indented block."""
-        lines = [f"{self.where}: {self.problem}"]
-        if self.given is not None:
-            lines.append(f"  given: {self.given!r}")
-        if self.allowed is not None:
-            lines.append(f"  allowed: {self.allowed}")
-        if self.advice is not None:
-            lines.append(f"  to do: {self.advice}")
-        return "\n".join(lines)
+        given = None if self.given is None else repr(self.given)
+        return in_lines(f"{self.where}: {self.problem}", given, self.allowed, self.advice)
 
 
 class SettingsError(InvalidInput):

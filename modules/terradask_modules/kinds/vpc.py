@@ -1,9 +1,10 @@
-"""The network's VPC: its subnets, route tables and gateways, and ways to services of AWS that don't
-lead through the internet. Pure.
+"""The network's VPC: its subnets, route tables and gateways, ways to services of AWS that don't
+lead through the internet, and its flow log. Pure.
 """
 
 from __future__ import annotations
 
+from terradask_modules.iam import allow, policy_text
 from terradask_modules.kinds.kind import (
     FREE,
     HOSTS_NEED_IT,
@@ -12,8 +13,10 @@ from terradask_modules.kinds.kind import (
     Listed,
     ResourceKind,
     Rights,
+    Writer,
     in_ec2,
 )
+from terradask_modules.where import Where
 
 VPC = in_ec2(
     "aws_vpc",
@@ -120,4 +123,47 @@ VPC_ENDPOINT = in_ec2(
     adopt="in_vpc",
     within="others",
     change=("ModifyVpcEndpoint",),
+)
+
+
+_FLOW_LOG = "vpc-flow-log"
+
+
+def flow_logs_policy(where: Where) -> str:
+    """Return what VPC Flow Logs may do: write to its log group."""
+    group = where.arn("logs", f"log-group:{FLOW_LOGS.log_group(where.workspace)}")
+    return policy_text(
+        [
+            allow(
+                "WriteFlowLogs",
+                [
+                    "logs:CreateLogStream",
+                    "logs:DescribeLogGroups",
+                    "logs:DescribeLogStreams",
+                    "logs:PutLogEvents",
+                ],
+                [group, f"{group}:*"],
+            )
+        ]
+    )
+
+
+FLOW_LOGS = Writer("flow-logs", "vpc-flow-logs.amazonaws.com", _FLOW_LOG, flow_logs_policy)
+FLOW_LOG = in_ec2(
+    "aws_flow_log",
+    after=(
+        "aws_vpc",
+        "aws_cloudwatch_log_group",
+        "aws_iam_role",
+    ),
+    prefix="fl",
+    in_list=True,
+    is_optional=True,
+    adopt="in_vpc",
+    type=_FLOW_LOG,
+    make="CreateFlowLogs",
+    within="vpc",
+    setting="flow_logs",
+    writer=FLOW_LOGS,
+    price=Charge("flow logs", "by the GB"),
 )

@@ -18,7 +18,7 @@ from terradask_modules.caller_policies import (
 )
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import statements_of
-from terradask_modules.kinds.flow_log import flow_logs_policy
+from terradask_modules.kinds.vpc import flow_logs_policy
 from terradask_modules.policies import (
     PolicyScope,
     bounding_statements,
