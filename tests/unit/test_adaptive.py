@@ -107,6 +107,30 @@ async def test_what_is_set_is_known_and_so_is_what_others_set() -> None:
         assert policies.known == {}
 
 
+async def test_a_read_that_ends_after_a_change_does_not_undo_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered, may_arrive = asyncio.Event(), asyncio.Event()
+
+    async with client_of(Host()) as policies:
+        send = policies.connection.send
+
+        async def late(command: Any) -> Any:
+            answer = await send(command)
+            if isinstance(command, ReadPolicies):
+                answered.set()
+                await may_arrive.wait()
+            return answer
+
+        monkeypatch.setattr(policies.connection, "send", late)
+        reading = asyncio.create_task(policies.refresh())
+        await answered.wait()
+        await policies.set({"workers": POLICY})
+        may_arrive.set()
+        await reading
+        assert policies.known == {"workers": POLICY}
+
+
 async def test_a_number_ends_adapting_of_its_group_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -34,10 +34,14 @@ class ScalingPolicies:
 
     async def refresh(self) -> None:
         """Read the current policies: other clients may have changed them."""
+        before = self.known
         try:
-            self.known = read_policies(await self.connection.send(ReadPolicies()))
+            read = read_policies(await self.connection.send(ReadPolicies()))
         except VersionMismatch:
-            self.known = None
+            read = None
+        # What this client has set meanwhile is newer.
+        if self.known is before:
+            self.known = read
 
     async def read_limited(self) -> dict[str, dict[str, str]]:
         """Return the groups that the workspace's limits keep from growing, with ``limit`` and
