@@ -181,6 +181,11 @@ def test_the_first_client_is_waited_for_longer() -> None:
     # One that came is waited for no longer, and a long limit is not cut.
     patient = replace(NO_CLIENT, no_client_timeout_seconds=300)
     assert end_reason(tell((120, {})), patient, NOON) is None
+    # A short limit of an idle cluster begins with him.
+    assert end_reason(tell((115, {})), IDLE, NOON) is None
+    assert end_reason(tell((60, {}), (120, {"present": ANN})), IDLE, NOON) is None
+    assert str(end_reason(tell((60, {}), (125, {"present": ANN})), IDLE, NOON)).startswith("idle")
+    assert str(end_reason(tell((120, {})), IDLE, NOON)).startswith("idle for 2 minutes")
 
 
 def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -> None:

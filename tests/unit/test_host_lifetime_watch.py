@@ -221,7 +221,9 @@ async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str,
 
 
 async def test_it_tells_when_the_cluster_is_over(scheduler: Scheduler) -> None:
-    ((event, facts),) = await watch_until_over(scheduler, idle_timeout_seconds=0.2)
+    ((event, facts),) = await watch_until_over(
+        scheduler, idle_timeout_seconds=0.2, first_client_seconds=0
+    )
     assert event == "over"
     assert facts["reason"].startswith("idle for 0.2 seconds, since ")
 
@@ -264,7 +266,6 @@ async def test_a_scheduler_that_cant_be_looked_at_complains_once_and_goes_on(
         return 1.0
 
     monkeypatch.setattr(scheduler, "check_idle", check_idle)
-    assert [event for event, _ in await watch_until_over(scheduler, idle_timeout_seconds=0.1)] == [
-        "over"
-    ]
+    told = await watch_until_over(scheduler, idle_timeout_seconds=0.1, first_client_seconds=0)
+    assert [event for event, _ in told] == ["over"]
     assert capsys.readouterr().err.count("RuntimeError: of my own") == 1

@@ -119,7 +119,8 @@ def end_reason(
 ) -> str | None:
     """Return why a cluster ends; None while it continues.
 
-    The wait for the first client is at least `first_client_seconds`.
+    The wait for the first client is at least `first_client_seconds`: the one that starts a cluster
+    must first notice and reach its scheduler.
     """
 
     def clock(at: float) -> str:
@@ -139,9 +140,9 @@ def end_reason(
     if activity.holds_published and idle_seconds is not None:
         # It waits for another client, until the cluster has been idle for too long.
         patience = None
-    if patience is not None and activity.left_at is None:
-        # The client that starts a cluster must first notice and reach its scheduler.
-        patience = max(patience, first_client_seconds)
+    if activity.left_at is None and not activity.present:
+        patience = None if patience is None else max(patience, first_client_seconds)
+        idle_seconds = None if idle_seconds is None else max(idle_seconds, first_client_seconds)
     if patience is not None and activity.seen_at - activity.attended_at >= patience:
         return f"no client for {duration(patience)}, since {clock(activity.attended_at)}: {who}"
     if idle_seconds is not None and activity.seen_at - activity.active_at >= idle_seconds:
