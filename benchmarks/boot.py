@@ -1,8 +1,8 @@
 """The time from power on until a host is `running`, by step, on a machine that boots with systemd
 and cloud-init in namespaces (`make boot-test`). *Image*: from an [image of one's
 own](network.md#an-image-of-ones-own), with the environment. *Worker*: a host that joins a running
-cluster; *standby*: a [prepared one](capacity.md#prepared-hosts) that does. AWS's part, Amazon
-Linux's `dnf` and the first reads of a volume from a snapshot aren't included.
+cluster; *standby*: one that was [prepared](capacity.md#prepared-hosts) in its run. AWS's part,
+Amazon Linux's `dnf` and the first reads of a volume from a snapshot aren't included.
 """
 
 from __future__ import annotations
@@ -151,21 +151,15 @@ def _worker(aws: BootedAws, cluster: str, standby: int) -> dict[str, float]:
             ]
             return {one["InstanceId"] for one in found["Instances"]}
 
-        def prepared() -> set[str]:
-            pool = autoscaling.describe_warm_pool(AutoScalingGroupName=group)["Instances"]
-            return {
-                one["InstanceId"]
-                for one in pool
-                if one["LifecycleState"] == "Warmed:Stopped"
-                and aws.power.machines[one["InstanceId"]].is_off
-            }
-
+        workspace = Workspace.load()
+        stack.callback(workspace.destroy_cluster, cluster)
+        workspace.apply(workspace.plan_cluster(cluster, standby=standby, connect="private"))
+        # Without an environment: the start takes it, and then one is prepared with that of the run.
+        first = aws.stopped(cluster) if standby else ""
         made = stack.enter_context(
             Cluster(
                 cluster,
-                # The hosts that were prepared before the start have no environment.
                 n_workers=1,
-                standby=standby,
                 software=_ENVIRONMENT,
                 package_sync=False,
                 connect="private",
@@ -173,11 +167,13 @@ def _worker(aws: BootedAws, cluster: str, standby: int) -> dict[str, float]:
                 wait_for_workers=True,
             )
         )
-        ready = eventually(prepared) if standby else set()
         before = members()
+        if standby and first not in before:
+            raise RuntimeError(f"{first} was prepared, and not started")
+        ready = aws.stopped(cluster) if standby else ""
         made.scale(2)
         (new,) = eventually(lambda: members() - before)
-        if ready and new not in ready:
+        if ready and new != ready:
             raise RuntimeError(f"{new} wasn't prepared")
         made.wait_for_workers(2, timeout=240)
         bucket, key = bucket_name("default", "123456789012", "us-east-1"), f"hosts/{new}.json"
