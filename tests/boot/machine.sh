@@ -1,12 +1,12 @@
 #!/bin/bash
-# machine.sh SYSTEM FOLDER HOSTNAME DISK: boots the files of SYSTEM, which stay as they are, with
-# systemd as process 1 in namespaces of its own; ends when it has powered off. FOLDER has `files`,
-# laid over those of SYSTEM, and gets `console.log`. DISK is the size of the disk, as mount takes it;
-# empty: the disk is in FOLDER. SYSTEM may
-# be several folders, the uppermost first, with colons between them. The caller puts the network card `eth0` into its network namespace,
+# machine.sh SYSTEM FOLDER HOSTNAME DISK GROUP: boots the files of SYSTEM, which stay as they are, with
+# systemd as process 1 in namespaces and a control group GROUP of its own; ends when it has powered
+# off. FOLDER has `files`, laid over those of SYSTEM, and gets `console.log`. DISK is the size of the
+# disk, as mount takes it; empty: the disk is in FOLDER. SYSTEM may be several folders, the uppermost
+# first, with colons between them. The caller puts the network card `eth0` into its network namespace,
 # and `network` into FOLDER: address, prefix and gateway.
 set -euo pipefail
-export system=$1 folder=$2 name=$3 disk=$4
+export system=$1 folder=$2 name=$3 disk=$4 control_group=$5
 mkdir -p "$folder"/{disk,root,cgroups,files}
 exec unshare --net --mount --pid --fork --uts --ipc --kill-child=SIGKILL -- bash -c '
 set -euo pipefail
@@ -23,7 +23,7 @@ ip route add default via "$gateway"
 
 # A control group that is the root of its namespace, as of a computer of its own.
 mount -t cgroup2 none "$folder/cgroups"
-group=$folder/cgroups/terradask-$name
+group=$folder/cgroups/$control_group
 mkdir -p "$group"
 echo $$ >"$group/cgroup.procs"
 umount "$folder/cgroups"

@@ -68,6 +68,10 @@ class Machine:
             path.write_text(text)
             path.chmod(0o755 if "bin/" in name else 0o644)
         self.name = "ip-" + address.replace(".", "-")
+        # Of this start alone: another run's machine may have the same address.
+        self._group = f"terradask-{os.getpid()}-{number}"
+        # Of its last start: the script would read it while it is written anew, and end.
+        (folder / "network").unlink(missing_ok=True)
         #: Of `time.time`.
         self.started_at = time.time()
         with (folder / "machine.log").open("ab") as log:
@@ -78,6 +82,7 @@ class Machine:
                     folder,
                     self.name,
                     disk,
+                    self._group,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -110,11 +115,11 @@ class Machine:
             os.kill(child, _POWER_BUTTON)
 
     def pull_the_plug(self) -> None:
-        """End it at once."""
+        """End it at once, if it isn't off, and remove what it leaves outside its folder."""
         self.process.kill()
         self.process.wait()
         for root in _CONTROL_GROUPS:
-            for group, _, _ in os.walk(Path(root, f"terradask-{self.name}"), topdown=False):
+            for group, _, _ in os.walk(Path(root, self._group), topdown=False):
                 # Its last processes may be leaving yet.
                 eventually(lambda group=group: _removed(Path(group)))
 
@@ -210,6 +215,7 @@ class Power:
             if machine is not None and machine.is_off and key in pressed:
                 if state in ("pending", "running") and rules:
                     # It was stopped, and is started again from its disk.
+                    machine.pull_the_plug()
                     self.machines[key] = self._boot(instance, rules)
                     pressed.remove(key)
             elif machine is None and state in ("pending", "running") and rules:
