@@ -86,6 +86,10 @@ class Line:
         proxy = f"http://127.0.0.1:{self._port}"
         return {**environ, "HTTP_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "", "no_proxy": ""}
 
+    def lengthen(self, round_trip_seconds: float) -> None:
+        """Make calls take so much longer from now on."""
+        self._half_seconds = round_trip_seconds / 2
+
     def calls(self) -> list[LineCall]:
         """Return the calls since the last time, in the order of their answers; the next one is of
         round 1.

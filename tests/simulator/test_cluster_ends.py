@@ -65,7 +65,7 @@ with cluster, cluster.get_client() as client:
     version_id = deployment.run().secret_version_id
     secret = read_secret(workspace.aws, "terradask/default/resting", version_id=version_id)
     old = KeySet.from_document(secret[1])
-    with Cluster("resting", n_workers=0, idle_timeout="15s") as cluster:
+    with Cluster("resting", n_workers=0, idle_timeout="30s") as cluster:
         assert cluster.origin == "started"
         with pytest.raises(OSError, match=r"Timed out|certificate|SSL"):
             Client(cluster.scheduler_address, security=old.client_security(), timeout="2s")
@@ -73,7 +73,7 @@ with cluster, cluster.get_client() as client:
         # It ends under this client, which nothing tells but the scheduler's silence and the groups.
         with pytest.raises(ClusterStopped, match="has ended by itself") as caught:
             eventually(lambda: cluster.scale(0))
-        assert caught.value.reason.startswith("idle for 15 seconds, since 20")
+        assert caught.value.reason.startswith("idle for 30 seconds, since 20")
         assert caught.value.reason.endswith("no task, 1 connected")
         with pytest.raises(ClusterStopped, match="has ended by itself"):
             cluster.get_client()

@@ -65,7 +65,7 @@ def test_an_idle_cluster_tells_the_topic_once(
         monkeypatch.setenv("TERRADASK_NETWORK__KMS_KEY_ARN", key)
         workspace = Workspace.load()
         workspace.apply(workspace.plan_network())
-        with Cluster("etl", n_workers=0, idle_timeout="6s", shutdown_on_close=False) as cluster:
+        with Cluster("etl", n_workers=0, idle_timeout="15s", shutdown_on_close=False) as cluster:
             with pytest.raises(ClusterStopped, match="has ended by itself") as caught:
                 eventually(lambda: cluster.scale(0))
             run = workspace.deployment("etl").run()
@@ -88,4 +88,4 @@ def test_an_idle_cluster_tells_the_topic_once(
         "region": "us-east-1",
         "next": "terradask start etl",
     }
-    assert told["reason"].startswith("idle for 6 seconds, since 20")
+    assert told["reason"].startswith("idle for 15 seconds, since 20")

@@ -83,7 +83,7 @@ def test_a_networks_own_topic_is_told_and_goes_with_it(strict_sim: Simulator) ->
 
         queue = subscribed_queue(sns, sqs, TOPIC, {"cluster": ["etl"]}, "own")
         with strict_sim.applied():
-            cluster = Cluster("etl", n_workers=0, idle_timeout="6s", shutdown_on_close=False)
+            cluster = Cluster("etl", n_workers=0, idle_timeout="15s", shutdown_on_close=False)
             with cluster, pytest.raises(ClusterStopped, match="has ended by itself"):
                 eventually(lambda: cluster.scale(0))
             (told,) = eventually(lambda: messages_of(sqs, queue))

@@ -246,9 +246,11 @@ def test_a_killed_clients_job_is_done_and_then_its_cluster_ends(
 def test_a_cluster_that_was_made_for_a_detached_command_ends_after_it(
     sim_environ: dict[str, str], sim: Simulator, tmp_path: Path
 ) -> None:
+    go = tmp_path / "go"
+    line = f"until test -e {go}; do sleep 0.1; done; echo made it"
     code, out, err = end(
         begin(
-            *("run", "--detach", "--", "sh", "-c", "sleep 6; echo made it"),
+            *("run", "--detach", "--", "sh", "-c", line),
             folder=tmp_path,
             TERRADASK_CLUSTER__NO_CLIENT_TIMEOUT_SECONDS="2",
         )
@@ -257,6 +259,7 @@ def test_a_cluster_that_was_made_for_a_detached_command_ends_after_it(
     name = out.decode().partition("/")[0]
     workspace = Workspace.load()
     assert not workspace.deployment(name).job().is_over
+    go.touch()
     eventually(lambda: not any(host.cluster == name for host in sim.hosts()))
     assert in_this_process("job", "logs", name).stdout == "made it\n"
     assert in_this_process("job", "wait", name).returncode == 0
@@ -273,8 +276,11 @@ def test_each_input_succeeds_once_while_hosts_are_taken_back(
             ["sh", "-c", f"sleep 0.5; echo {{}} >> {tmp_path}/runs"], inputs, retries=0
         )
         for _ in range(3):
-            time.sleep(2.0)
-            gone = sorted(cluster.observed)[0]
+            time.sleep(1.0)
+            # One that has begun a task.
+            gone = eventually(
+                lambda: next((t.host for t in job.tasks if t.state == "running"), None)
+            )
             sim.kill_host(gone)
             eventually(lambda gone=gone: gone not in cluster.observed and cluster.observed)
         assert job.wait(HANG_SECONDS) == 0
@@ -306,7 +312,9 @@ cluster = Cluster("left", n_workers=1, no_client_timeout="2s", idle_timeout="10s
 client = cluster.get_client()
 client.publish_dataset(published=client.submit(write, "published", 10))
 fire_and_forget(client.submit(write, "forgotten", 8))
-time.sleep(0.5)
+# They are on their way until the scheduler has them.
+while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) < 2:
+    time.sleep(0.05)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run(

@@ -19,10 +19,23 @@ from ..left_over import leftovers
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 NAME = "halted"
-#: Prints the progress, by which the test interrupts.
+#: Prints the progress, by which the test interrupts. What a call without progress does a thread
+#: prints: the interruption would come while the cell itself prints.
 BEGIN = f"""\
-import asyncio
+import asyncio, sys, threading, time, traceback
+from distributed.utils import sync
 from terradask import Cluster
+def blocks():
+    stack = traceback.walk_stack(sys._current_frames()[threading.main_thread().ident])
+    return any(frame.f_code is sync.__code__ for frame, _ in stack)
+def ends():
+    return cluster.status.name == "closing"
+def tell(of):
+    def look():
+        while not of():
+            time.sleep(0.01)
+        print("event", of.__name__, flush=True)
+    threading.Thread(target=look, daemon=True).start()
 def show(event):
     parts = [getattr(event, name) for name in ("phase", "state") if hasattr(event, name)]
     print("event", type(event).__name__, *parts, flush=True)
@@ -92,31 +105,18 @@ def test_a_cell_that_makes_a_cluster(notebook: Kernel, sim: Simulator) -> None:
 
     attaching = interrupted(notebook, "make(create=False)", "PhaseStarted attach")
     assert attaching.error.splitlines()[0] == "interrupted: nothing was changed"
-    waiting = interrupted(
-        notebook,
-        # Not by the cell itself: the interruption would come while it prints.
-        "import threading; threading.Timer(1, print, ['event waits']).start(); "
-        "cluster.wait_for_workers(150)",
-        "waits",
-    )
+    waiting = interrupted(notebook, "tell(blocks); cluster.wait_for_workers(150)", "blocks")
     assert waiting.error.splitlines() == [
         "interrupted: nothing was taken back",
         f"  left: cluster {NAME!r}, until it is closed or this program ends",
     ]
-    closing = interrupted(
-        notebook, "threading.Timer(0.3, print, ['event ends']).start(); cluster.close()", "ends"
-    )
-    assert closing.error.splitlines() in (
-        [
-            f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
-            f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
-        ],
-        # At the last moment.
-        [
-            "interrupted: nothing was taken back",
-            f"  left: cluster {NAME!r} has ended: its deployment is destroyed",
-        ],
-    )
+    # Its end waits for that of its hosts.
+    with sim.linger_terminating():
+        closing = interrupted(notebook, "tell(ends); cluster.close()", "ends")
+    assert closing.error.splitlines() == [
+        f"interrupted: cluster {NAME!r} goes on ending, as long as this program runs",
+        f"  left: what it has not ended by then. To end it: terradask destroy {NAME}",
+    ]
 
 
 def test_a_cell_that_awaits_a_cluster(notebook: Kernel, sim: Simulator) -> None:

@@ -151,7 +151,7 @@ def test_a_cluster_that_ends_by_itself_keeps_its_report_with_source_if_asked(
     workspace = Workspace.load()
     workspace.apply(workspace.plan_cluster("idle", performance_report="with_source"))
     with Cluster(
-        "idle", n_workers=1, wait_for_workers=True, shutdown_on_close=False, idle_timeout="4s"
+        "idle", n_workers=1, wait_for_workers=True, shutdown_on_close=False, idle_timeout="15s"
     ) as cluster:
         work(cluster)
     report = eventually(lambda: kept("idle"))

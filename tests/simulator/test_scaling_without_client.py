@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 MOST = 20
 
+SCHEDULER, WORKERS = "terradask-default-scheduler", "terradask-default-alone-workers"
+
 #: Half as long as what was read counts.
 IDLE_SECONDS = 30.0
 
@@ -43,15 +45,33 @@ def _one_worker_that_stays(cluster):
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan))
 
 
+def hosts_ended(sim):
+    return sum(
+        one["group"] == WORKERS and one["ended"] is not None
+        for one in sim.history()["instances"].values()
+    )
+
+
+def looks(sim, seconds):
+    """Return how many calls for the groups the scheduler's host makes from now on."""
+    sim.reset_calls()
+    time.sleep(seconds)
+    calls = sim.calls(by="role").get(SCHEDULER, {})
+    return sum(n for name, n in calls.items() if name.startswith("autoscaling:"))
+
+
 def test_a_cluster_grows_with_its_work_and_shrinks_after_its_client_was_killed(cluster, sim):
     sim.reset_calls()
+    before = hosts_ended(sim)
     leave("alone", 20, 400)
     eventually(lambda: numbers(sim, "alone") == (20, 20))
     eventually(lambda: numbers(sim, "alone") == (1, 1))
-    calls = sim.calls(by="role")["terradask-default-scheduler"]
+    ended = eventually(lambda: (n := hosts_ended(sim) - before) >= 19 and n)
+    calls = sim.calls(by="role")[SCHEDULER]
     # However many hosts there are; each of them is ended by a call.
     assert calls["autoscaling:SetDesiredCapacity"] <= 5
-    assert calls["autoscaling:TerminateInstanceInAutoScalingGroup"] == 19
+    # On a busy machine tasks seem to take longer, and it may grow again.
+    assert calls["autoscaling:TerminateInstanceInAutoScalingGroup"] == ended
 
 
 def test_while_nothing_changes_calls_are_few_however_many_workers_there_are(cluster, sim):
@@ -59,13 +79,12 @@ def test_while_nothing_changes_calls_are_few_however_many_workers_there_are(clus
         cluster.adapt(minimum=n, maximum=MOST, **EAGER)
         eventually(lambda n=n: len(cluster.observed) == n)
         eventually(lambda n=n: numbers(sim, "alone") == (n, n))
-        # The look at what has joined.
-        time.sleep(2.0)
-        sim.reset_calls()
-        time.sleep(IDLE_SECONDS)
-        calls = sim.calls(by="role").get("terradask-default-scheduler", {})
+        # The looks at what has joined.
+        eventually(lambda: not looks(sim, 2.0))
         # Two looks a minute at the groups, and not one for each host.
-        assert sum(calls.values()) <= 4, calls
+        assert looks(sim, IDLE_SECONDS) <= 4, sim.calls(by="role")
+        # The use of hosts, and lines of the log: of a busy machine Dask's scheduler writes some.
+        assert sum(sim.calls(by="role").get(SCHEDULER, {}).values()) < MOST
 
 
 def test_the_policy_is_one_for_all_clients_and_the_last_word_counts(cluster, caplog):
@@ -84,8 +103,11 @@ def test_the_policy_is_one_for_all_clients_and_the_last_word_counts(cluster, cap
         assert "ends its adapting between 2 and 4 hosts" in caplog.text
         time.sleep(2)
         assert len(cluster.observed) == 3
-    reasons = [each.reason for each in cluster.events() if each.state == "scaled"]
-    assert reasons.count("no longer adapts: its number was set") >= 1
+
+    def reasons():
+        return [each.reason for each in cluster.events() if each.state == "scaled"]
+
+    eventually(lambda: "no longer adapts: its number was set" in reasons())
 
 
 def test_the_command_line_sets_it_and_ends_it(cluster, capsys, caplog):

@@ -118,7 +118,7 @@ def test_a_notebooks_kernel_that_is_shut_down(deployment: Deployment, tmp_path: 
 def test_a_kernel_that_gets_sigterm_while_it_ends(
     sim: Simulator, deployment: Deployment, tmp_path: Path
 ) -> None:
-    """As Jupyter sends it 2.5 s after its request to end, a line of 0.1 s away from AWS."""
+    """As Jupyter sends it 2.5 s after its request to end, a line of 0.3 s away from AWS."""
     from jupyter_client.manager import start_new_kernel
 
     log = tmp_path / "kernel.log"
@@ -132,6 +132,8 @@ def test_a_kernel_that_gets_sigterm_while_it_ends(
         try:
             reply = client.execute_interactive(STARTS, timeout=PROCESS_SECONDS)
             assert reply["content"]["status"] == "ok"
+            # On a busy machine this process may look late.
+            line.lengthen(0.3)
             client.shutdown()
             eventually(lambda: not numbers(deployment), seconds=END_SECONDS)
             # Now it removes what is left, which it has not in the middle.
