@@ -158,6 +158,7 @@ def explained(status: Status, **fields: Any) -> str:
         "is_made": True,
         "_stops": False,
         "_is_ended": False,
+        "_ends": None if status == Status.running else fields.get("shutdown_on_close", True),
         **fields,
     }
     for name, value in values.items():
@@ -177,7 +178,11 @@ def test_calls_of_an_open_cluster_show_what_goes_on() -> None:
     assert "cluster 'etl' goes on ending" in ending
     assert ending.endswith("To end it: terradask destroy etl\n")
     assert explained(Status.closing, _stops=True).endswith("terradask stop etl\n")
-    assert "nothing was changed" in explained(Status.closing, shutdown_on_close=False)
+    untouched = explained(Status.closing, shutdown_on_close=False)
+    assert "nothing was changed" in untouched
+    # The loop's thread may close the object before this one is told.
+    assert explained(Status.closed) == ending
+    assert explained(Status.closed, shutdown_on_close=False) == untouched
     ended = explained(Status.closing, _is_ended=True, how_ended="its deployment stays")
     assert ended.endswith("left: cluster 'etl' has ended: its deployment stays\n")
     # The rollback explains these.

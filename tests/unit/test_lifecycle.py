@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import threading
 import time
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ from terradask._dask.lifecycle import (
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
 from terradask._dask.rollback import note_left_behind, note_rolled_back
-from terradask._dask.threads import Threads
+from terradask._dask.threads import _THREADS, Threads
 from terradask._dask.waiting import WorkerWaiter
 from terradask.errors import ClusterClosed, ClusterStopped
 from terradask_host.documents import Run
@@ -252,6 +253,34 @@ def test_closing_leaves_alone_what_was_started_anew(run_id, done):
         opened.deployed.run_id = run_id
         await opened.close()
         assert opened.deployed.done == done
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("threads_are_busy", [False, True])
+def test_an_interrupted_close_goes_on_ending(threads_are_busy):
+    async def main():
+        opened, reached, go = Opened(), asyncio.Event(), threading.Event()
+        await opened.open()
+        if threads_are_busy:
+            for _ in range(_THREADS):
+                opened.threads.call(go.wait, HANG_SECONDS)
+
+        async def before_end():
+            reached.set()
+            if not threads_are_busy:
+                await asyncio.sleep(HANG_SECONDS)
+
+        closing = asyncio.ensure_future(
+            opened.lifecycle.close(opened.disconnect, before_end, opened.said.append)
+        )
+        await reached.wait()
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        go.set()
+        await eventually_async(lambda: opened.deployed.done == ["at zero", "destroyed"])
 
     asyncio.run(main())
 

@@ -102,6 +102,8 @@ class Lifecycle:
     #: The cluster, once provisioned.
     provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
+    #: Once it leaves the cluster: whether it ends it.
+    _ends: bool | None = field(default=None, init=False)
     _is_ended: bool = field(default=False, init=False)
     _wait_for_clients: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
     #: Whether its object is complete.
@@ -284,13 +286,14 @@ class Lifecycle:
             )
             return
         until = "is closed or this program ends" if self.shutdown_on_close else "is stopped"
+        # By now the loop's thread may have closed the interrupted object.
         if self.health.status == Status.running:
             explain_interrupt(
                 error, "nothing was taken back", f"cluster {name!r}, until it {until}"
             )
-        elif self.health.status == Status.closing and not self.shutdown_on_close:
+        elif self._ends is False:
             note_untouched(error, name)
-        elif self.health.status == Status.closing:
+        elif self._ends:
             verb = "destroy" if self._destroys(provisioned) else "stop"
             explain_interrupt(
                 error,
@@ -368,12 +371,12 @@ class Lifecycle:
         if self.health.status in (Status.closed, Status.created):
             self.health.status = Status.closed
             return
-        ends = bool(self.shutdown_on_close)
+        self._ends = bool(self.shutdown_on_close)
         self.health.status = Status.closing
         with signals_cancel(self._explain, holds_termination=True):
             try:
                 with self.interruptions_explained():
-                    await self._leave(before_end, progress, ends=ends)
+                    await self._leave(before_end, progress, ends=self._ends)
             finally:
                 _OPEN.discard(self)
                 try:
@@ -384,8 +387,14 @@ class Lifecycle:
 
     async def _leave(self, before_end: Disconnect, progress: Progress, *, ends: bool) -> None:
         if ends and self.provisioned is not None:
-            await before_end()
-            await self.threads.call(self._end, self.provisioned)
+            try:
+                await before_end()
+            except asyncio.CancelledError:
+                # It goes on in its thread, as the interruption's notes have it.
+                self.threads.call(self._end, self.provisioned)
+                raise
+            # A cancellation of a call that waits for a thread would undo it.
+            await asyncio.shield(self.threads.call(self._end, self.provisioned))
         elif self.provisioned is not None and self.health.ended is None:
             self.state_when_left = "left running"
             text = await self.threads.call(describe_left_running, self.provisioned)
