@@ -69,12 +69,17 @@ def test_hosts_of_an_image_install_nothing(aws: BootedAws, image: Image) -> None
     ) as cluster:
         cluster.wait_for_workers(1, timeout=BOOT_SECONDS)
         mine = sorted(set(aws.power.machines) - known)
-        logs = [eventually(lambda one=one: aws.log("of-image", one)) for one in mine]
+        # Lines come to CloudWatch a few at a time.
+        logs = [
+            eventually(
+                lambda one=one: " exists already" in (log := aws.log("of-image", one)) and log
+            )
+            for one in mine
+        ]
     assert len(mine) == 2
     for one, log in zip(mine, logs, strict=True):
         machine = aws.power.machines[one]
         assert "terradask-boot: the image has the host program" in log
-        assert " exists already" in log
         assert "uv pip install" not in log
         assert "fetched the environment" not in log
         assert builder not in log

@@ -66,7 +66,7 @@ def test_a_host_that_hangs_while_it_is_prepared_boots_again_and_joins(aws: Boote
         (hanging,) = eventually(lambda: aws.pool(name))
         machine = eventually(lambda: aws.power.machines.get(hanging))
         eventually(lambda: machine.read("var/lib/tried"), seconds=BOOT_SECONDS)
-        assert aws.pool(name) == {hanging: "Warmed:Pending:Wait"}
+        eventually(lambda: aws.pool(name) == {hanging: "Warmed:Pending:Wait"})
         with contextlib.closing(aws.sim.client("autoscaling")) as client:
             # As AWS does when the hook's time is over.
             client.complete_lifecycle_action(
