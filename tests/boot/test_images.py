@@ -69,13 +69,13 @@ def test_hosts_of_an_image_install_nothing(aws: BootedAws, image: Image) -> None
     ) as cluster:
         cluster.wait_for_workers(1, timeout=BOOT_SECONDS)
         mine = sorted(set(aws.power.machines) - known)
-        # Lines come to CloudWatch a few at a time.
-        logs = [
-            eventually(
-                lambda one=one: " exists already" in (log := aws.log("of-image", one)) and log
-            )
-            for one in mine
-        ]
+
+        def log_of(instance_id: str) -> str:
+            # Its lines come to CloudWatch a few at a time.
+            log = aws.log("of-image", instance_id)
+            return log if " exists already" in log else ""
+
+        logs = [eventually(lambda one=one: log_of(one)) for one in mine]
     assert len(mine) == 2
     for one, log in zip(mine, logs, strict=True):
         machine = aws.power.machines[one]
