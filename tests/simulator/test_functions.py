@@ -48,7 +48,6 @@ def run(**environ: str) -> list:
     return json.loads(run_python(PROGRAM, env={**os.environ, **environ}).splitlines()[-1])
 
 
-@pytest.mark.timeout(300)
 def test_one_cluster_from_program_to_program(sim_environ, tmp_path) -> None:
     *found, origin, name = run()
     assert found == [4, False, [0, 1, 2, 3], 2, True]

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.simulator]
 STARTS = """
 import time
 from terradask import Cluster
-cluster = Cluster("resting", n_workers=1, wait_for_workers=True)
+cluster = Cluster("unclosed", n_workers=1, wait_for_workers=True)
 client = cluster.get_client()
 print(client.submit(sum, [1, 2]).result())
 print(f"over at {time.time()}")
@@ -39,8 +39,8 @@ END_SECONDS = 30
 def deployment(sim_environ: dict[str, str]) -> Iterator[Deployment]:
     """A cluster that is deployed, and stopped."""
     workspace = Workspace.load()
-    yield workspace.apply(workspace.plan_cluster("resting", max_workers=3))
-    workspace.destroy_cluster("resting")
+    yield workspace.apply(workspace.plan_cluster("unclosed", max_workers=3))
+    workspace.destroy_cluster("unclosed")
 
 
 def end_of_python(arguments: list[str], text: str | None = None) -> str:
@@ -148,7 +148,7 @@ def test_a_kernel_that_gets_sigterm_while_it_ends(
 
 
 def test_a_script_that_makes_a_cluster(sim_environ: dict[str, str]) -> None:
-    code = STARTS.replace('"resting", ', "").replace("print(f", "print(cluster.name)\nprint(f")
+    code = STARTS.replace('"unclosed", ', "").replace("print(f", "print(cluster.name)\nprint(f")
     name = end_of_python(["-c", code]).split()[-1]
     deployment = Workspace.load().deployment(name)
     assert deployment.marked_closing
@@ -159,9 +159,9 @@ def test_a_script_that_makes_a_cluster(sim_environ: dict[str, str]) -> None:
 @pytest.mark.life
 def test_a_client_that_shuts_an_attached_cluster_down_ends_it(deployment: Deployment) -> None:
     deployment.start(n_workers=0)
-    with Cluster.from_name("resting") as attached:
+    with Cluster.from_name("unclosed") as attached:
         # Leaving alone ends nothing.
         Client(attached, set_as_default=False).close()
     assert deployment.run() is not None
-    Client(Cluster.from_name("resting"), set_as_default=False).shutdown()
+    Client(Cluster.from_name("unclosed"), set_as_default=False).shutdown()
     assert deployment.run() is None

@@ -20,7 +20,7 @@ from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
-COMMAND = [sys.executable, "-m", "terradask", "status", "seen", "--watch"]
+COMMAND = [sys.executable, "-m", "terradask", "status", "watched", "--watch"]
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,10 @@ def deployment(sim_environ: dict[str, str], sim: Simulator) -> Iterator[Deployme
     """A cluster with three simulated workers."""
     workspace = Workspace.load()
     with sim.hollow_hosts():
-        deployment = workspace.apply(workspace.plan_cluster("seen", max_workers=5))
+        deployment = workspace.apply(workspace.plan_cluster("watched", max_workers=5))
         deployment.start(n_workers=3)
         yield deployment
-    workspace.destroy_cluster("seen")
+    workspace.destroy_cluster("watched")
 
 
 def test_a_terminal_is_drawn_anew_until_ctrl_c(deployment: Deployment, sim: Simulator) -> None:
@@ -102,7 +102,7 @@ def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
         groups = {group.name: group.states for view in views[-1:] for group in view.groups}
         return dict(groups.get("workers", {}))
 
-    with Cluster.from_name("seen", custom_widget=Widget(), wait_for_workers=True) as cluster:
+    with Cluster.from_name("watched", custom_widget=Widget(), wait_for_workers=True) as cluster:
         assert len(cluster.observed) == 3
         eventually(lambda: states() == {"running": 3})
         facts = dict(views[-1].facts)
@@ -130,7 +130,7 @@ def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
         assert sum(sim.calls(by="role").get("", {}).values()) <= 2 * (time.monotonic() - began) + 6
     assert views[-1].state == "left running"
     assert (views[-1].last or "").startswith(
-        "seen keeps running: a scheduler and 3 hosts of workers"
+        "watched keeps running: a scheduler and 3 hosts of workers"
     )
     # It was only attached to. A quick client isn't seen while it connects, or leaves.
     seen = {view.state for view in views}
