@@ -14,7 +14,7 @@ from typing import Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.translation import is_transient
-from terradask._common.once import OncePerCause
+from terradask._common.progress import OncePerCause
 from terradask._observe.record import ClusterRecord
 from terradask._observe.shortfall import Shortfall, no_capacity
 from terradask.errors import NoCapacity

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from distributed.utils import format_dashboard_link
 
 from terradask._clusters.attach import Attachment
-from terradask._common.once import OncePerCause
+from terradask._common.progress import OncePerCause
 from terradask._dask.commands import pack_command, read_reply
 from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink

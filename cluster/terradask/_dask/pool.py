@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.translation import is_transient
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.pending_launches import PendingLaunches
-from terradask._common.once import OncePerCause
+from terradask._common.progress import OncePerCause
 from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of

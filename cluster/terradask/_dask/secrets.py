@@ -13,7 +13,7 @@ from distributed.core import Status
 from terradask._aws.credentials import LentCredentials
 from terradask._clusters.attach import Attachment
 from terradask._clusters.private_envs import check_private_envs
-from terradask._common.once import OncePerCause
+from terradask._common.progress import OncePerCause
 from terradask._dask.commands import send
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from terradask._clusters.pending_launches import OnRefusal, ignore_refusal
 from terradask._common.naming import counted
-from terradask._common.once import OncePerCause
+from terradask._common.progress import OncePerCause
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import cancelled
 from terradask._observe.shortfall import Shortfall, describe, no_capacity
