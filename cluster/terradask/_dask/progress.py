@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from terradask._common.naming import counted
@@ -71,28 +72,21 @@ def log_line(event: ProgressEvent) -> str:
     return str(describe(event))
 
 
+@dataclass(frozen=True)
 class ClusterProgress:
-    """Passes each event to the log, the live view and the caller's function.
+    """Passes each event to the log, the live view and the caller's function."""
 
-    Parameters
-    ----------
-    is_drawn
-        Whether the live view is on a screen.
-    """
-
-    def __init__(
-        self, function: Progress | None, shown: Progress, is_drawn: Callable[[], bool]
-    ) -> None:
-        self._function = function
-        self._shown = shown
-        self._is_drawn = is_drawn
+    function: Progress | None
+    shown: Progress
+    #: Whether the live view is on a screen.
+    is_drawn: Callable[[], bool]
 
     def __call__(self, event: ProgressEvent, /) -> None:
         """Pass on an event."""
         logger.log(self._level(event), "%s", log_line(event))
-        self._shown(event)
-        if self._function is not None:
-            self._function(event)
+        self.shown(event)
+        if self.function is not None:
+            self.function(event)
 
     def _level(self, event: ProgressEvent) -> int:
         """Return the log level of an event. Warnings that are shown nowhere else get WARNING:
@@ -100,7 +94,7 @@ class ClusterProgress:
         """
         if not isinstance(event, Warned):
             return logging.INFO
-        is_seen = self._function is not None or self._is_drawn()
+        is_seen = self.function is not None or self.is_drawn()
         return logging.INFO if is_seen and not logger.hasHandlers() else logging.WARNING
 
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -128,38 +128,27 @@ class Provisioned:
             )
 
 
+@dataclass(eq=False, repr=False)
 class Provisioner:
-    """Provision the cluster of a request, or roll back.
+    """Provision the cluster of a request, or roll back."""
 
-    Parameters
-    ----------
-    on_status
-        Called with each status of a starting cluster.
-    on_found
-        Called with the deployment, before anything is made.
-    poll_seconds
-        Between two polls of a cluster that another client deploys.
-    """
+    request: Request
+    progress: Progress
+    _: KW_ONLY
+    #: Called with each status of a starting cluster.
+    on_status: OnStatus = lambda deployment, status: None
+    #: Called with the deployment, before anything is made.
+    on_found: Callable[[Deployment], None] = lambda deployment: None
+    #: Between two polls of a cluster that another client deploys.
+    poll_seconds: float = POLL_SECONDS
+    #: `progress`, for what both the check before a deployment and the start find.
+    _kept_once: KeptOnce = field(init=False)
+    _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
+    _made: Made | None = field(default=None, init=False)
+    _cancelled_by: BaseException | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        request: Request,
-        progress: Progress,
-        *,
-        on_status: OnStatus = lambda deployment, status: None,
-        on_found: Callable[[Deployment], None] = lambda deployment: None,
-        poll_seconds: float = POLL_SECONDS,
-    ) -> None:
-        self._request = request
-        self._progress = progress
-        self._on_status = on_status
-        self._on_found = on_found
-        self._poll_seconds = poll_seconds
-        self._cancelled = threading.Event()
-        #: `progress`, for what both the check before a deployment and the start find.
-        self._kept_once = KeptOnce(progress)
-        self._made: Made | None = None
-        self._cancelled_by: BaseException | None = None
+    def __post_init__(self) -> None:
+        self._kept_once = KeptOnce(self.progress)
 
     def cancel(self, error: BaseException | None = None) -> None:
         """Make `run`, in another thread, roll back and end soon. Notes of that go to the error of
@@ -179,7 +168,7 @@ class Provisioner:
                 return self._run()
             except BaseException as error:
                 if isinstance(error, SettingsError):
-                    error.name_as(self._request.typed)
+                    error.name_as(self.request.typed)
                 self.roll_back_after(self._cancelled_by or error)
                 raise
 
@@ -188,9 +177,9 @@ class Provisioner:
         does.
         """
         if self._made is not None:
-            self._made.roll_back_after(error, self._progress)
+            self._made.roll_back_after(error, self.progress)
         else:
-            note_not_begun(error, self._request.name)
+            note_not_begun(error, self.request.name)
 
     def cancel_rollback(self) -> None:
         """Make a rollback in another thread end soon: after a second Ctrl-C."""
@@ -202,22 +191,22 @@ class Provisioner:
         if self._made is not None:
             self._made.note_unfinished(error)
         else:
-            note_not_begun(error, self._request.name)
+            note_not_begun(error, self.request.name)
 
     def _run(self) -> Provisioned:
         from terradask._workspace.workspace import Workspace
 
-        if needs_own_address(self._request.given):
-            request = self._request
+        if needs_own_address(self.request.given):
+            request = self.request
             loaded = Workspace.load(request.path, workspace=dict(request.workspace)).settings
             given = with_own_address(
                 request.given,
                 loaded.workspace.own_address_url,
                 loaded.cluster_named(request.name),
             )
-            self._request = replace(request, given=given)
-        request = self._request
-        workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
+            self.request = replace(request, given=given)
+        request = self.request
+        workspace = Workspace.load(request.path, progress=self.progress, **self._overrides())
         # Before any call to AWS.
         requested = workspace.settings.cluster_named(request.name)
         # The bucket's name needs the account: clients are created during that call.
@@ -225,7 +214,7 @@ class Provisioner:
         begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
         deployment: Deployment = side_by_side(begun, 2)[0]
         made = self._made = Made(workspace, deployment)
-        self._on_found(deployment)
+        self.on_found(deployment)
         if request.credentials == "local":
             # Without credentials to lend, fail before resources are created.
             lend(workspace.aws, request.credentials_duration_seconds)
@@ -235,7 +224,7 @@ class Provisioner:
         if found.closing:
             if request.attach or request.create is False:
                 raise closing_error(request.name)
-            with phase(self._progress, "destroy", request.name):
+            with phase(self.progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
             deployment = made.deployment = workspace.deployment(request.name)
             found = deployment.snapshot(workspace.baseline)
@@ -265,7 +254,7 @@ class Provisioner:
             settings,
             made,
             self._kept_once,
-            on_status=self._on_status,
+            on_status=self.on_status,
             cancelled=self._cancelled,
         )
         groups = None
@@ -281,12 +270,12 @@ class Provisioner:
         return Provisioned(workspace, made.deployment, attachment, made.origin, settings, groups)
 
     def _overrides(self) -> dict[str, Any]:
-        request = self._request
+        request = self.request
         sections = {"workspace": dict(request.workspace), "cluster": dict(request.given)}
         return {name: given for name, given in sections.items() if given}
 
     def _decision(self, deployment: Deployment, snapshot: Snapshot) -> Decision:
-        create, attach = self._request.create, self._request.attach
+        create, attach = self.request.create, self.request.attach
         try:
             return decide(deployment.name, snapshot.found, create=create, attach=attach)
         except ClusterStopped as stopped:
@@ -301,7 +290,7 @@ class Provisioner:
 
         workspace, deployment = made.workspace, made.deployment
         # Fail before resources are created, not at the start.
-        cluster = workspace.settings.cluster_named(self._request.name)
+        cluster = workspace.settings.cluster_named(self.request.name)
         if cluster.container is None:
             check_packages(
                 deployment,
@@ -312,7 +301,7 @@ class Provisioner:
             )
         check_route(workspace, cluster)
         try:
-            plan = workspace.plan_launch(self._request.name)
+            plan = workspace.plan_launch(self.request.name)
             self._check_cancelled()
             if not deployment.exists:
                 # From here on resources may exist, even if Terraform fails.
@@ -322,11 +311,11 @@ class Provisioner:
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
             # The cluster belongs to another client: this one must not destroy it.
             made.origin, made.is_others = "attached", True
-            self._progress(Message(f"{deployment.name}: another client is deploying it; waiting"))
+            self.progress(Message(f"{deployment.name}: another client is deploying it; waiting"))
             if not wait_for_deployment(
                 deployment,
                 seconds=wait_seconds,
-                poll_seconds=self._poll_seconds,
+                poll_seconds=self.poll_seconds,
                 check_cancelled=self._check_cancelled,
             ):
                 if is_last:
@@ -336,7 +325,7 @@ class Provisioner:
         wait_until(
             lambda: deployment.current_run() is not None,
             limit_seconds=_START_SECONDS,
-            pause_seconds=self._poll_seconds,
+            pause_seconds=self.poll_seconds,
             on_wait=self._check_cancelled,
         )
         return False
@@ -346,9 +335,9 @@ class Provisioner:
         if launch.settings.way == "ssm":
             check_route(launch.made.workspace, launch.settings)
         if found.run is not None:
-            warn_of_ignored(self._request, requested, found.run)
+            warn_of_ignored(self.request, requested, found.run)
         launch.warn_without_hashes(found.run)
         return launch.attach(found.run, found=found.attachment)
 
     def _check_cancelled(self) -> None:
-        check_not_cancelled(self._request.name, self._cancelled)
+        check_not_cancelled(self.request.name, self._cancelled)

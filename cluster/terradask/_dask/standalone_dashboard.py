@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from terradask._common.progress import Progress
@@ -26,31 +27,27 @@ def running_cluster(name: str, progress: Progress) -> Provisioned:
     return Provisioner(read_request(ClusterArguments(name, attach=True)), progress).run()
 
 
+@dataclass(eq=False, repr=False)
 class StandaloneDashboard:
     """Serve the dashboard of a running cluster, or with `jupyter` its notebook server, inside a
     ``with`` block.
     """
 
-    def __init__(
-        self,
-        running: Provisioned,
-        *,
-        jupyter: bool = False,
-        reach_seconds: float = REACH_SECONDS,
-        pause_seconds: float = 2.0,
-        poll_interval_seconds: float = 5.0,
-    ) -> None:
-        self._reach_seconds = reach_seconds
-        self._pause_seconds = pause_seconds
-        self._poll_interval_seconds = poll_interval_seconds
-        self._running = running
-        self._attachment = running.attachment
+    running: Provisioned
+    _: KW_ONLY
+    jupyter: bool = False
+    reach_seconds: float = REACH_SECONDS
+    pause_seconds: float = 2.0
+    poll_interval_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        self._attachment = self.running.attachment
         self._threads = Threads()
-        self._dialer = dialer_for(running, self._threads.call)
+        self._dialer = dialer_for(self.running, self._threads.call)
         self._forward = DashboardForward(self._find, self._dialer.connection_args["ssl_context"])
         self._served = (
             JupyterForward(self._find, self._dialer.connection_args["ssl_context"])
-            if jupyter
+            if self.jupyter
             else self._forward
         )
 
@@ -74,7 +71,7 @@ class StandaloneDashboard:
 
     async def shared(self) -> SharedDashboard | None:
         """Return the dashboard over HTTPS, or None without it. Raises `VersionMismatch`."""
-        if not self._running.settings.use_dashboard_https:
+        if not self.running.settings.use_dashboard_https:
             return None
         public = self._dialer.route == "public"
         return await self._forward.shared(self._attachment, public=public)
@@ -83,7 +80,7 @@ class StandaloneDashboard:
         """Have the cluster store its performance report; return the reason of a failure, or
         None.
         """
-        return await self._forward.request_report(self._running.deployment.name)
+        return await self._forward.request_report(self.running.deployment.name)
 
     async def serve(self) -> None:
         """Serve the link; `watch` finds a replacement scheduler."""
@@ -93,7 +90,7 @@ class StandaloneDashboard:
         """Follow the cluster until it is over. Raises `ClusterStopped`."""
         is_cut_off = False
         while True:
-            await asyncio.sleep(self._poll_interval_seconds)
+            await asyncio.sleep(self.poll_interval_seconds)
             try:
                 await self._refresh()
                 is_cut_off = False
@@ -108,7 +105,7 @@ class StandaloneDashboard:
 
     async def _reach(self) -> None:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._reach_seconds
+        deadline = loop.time() + self.reach_seconds
         while True:
             try:
                 return await self._forward.check()
@@ -117,10 +114,10 @@ class StandaloneDashboard:
                     host, port = await self._find()
                     address = f"{host}:{port}"
                     raise await self._dialer.unreachable(self._attachment, address) from error
-            await asyncio.sleep(self._pause_seconds)
+            await asyncio.sleep(self.pause_seconds)
             await self._refresh()
 
     async def _refresh(self) -> None:
         self._attachment = await self._threads.call(
-            newest, self._attachment, self._running.deployment
+            newest, self._attachment, self.running.deployment
         )
