@@ -189,13 +189,12 @@ def _apply(
 
 
 def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
+    from terradask._plans.policy.checks import blocking
     from terradask.errors import PolicyViolation
 
     for report in reports:
-        if report.blocked:
-            raise PolicyViolation(
-                [finding for finding in report.findings if finding.blocking], stack=report.stack
-            )
+        if stopping := blocking(report.findings):
+            raise PolicyViolation(stopping, stack=report.stack)
 
 
 def _refuse_while_running(plans: Sequence[Plan], reports: Sequence[PlanReport]) -> None:

@@ -118,19 +118,19 @@ def list_deployments(
     ]
     report_missing_rights(workspace)
     # What no cluster has needs no column.
-    offer, heads = _HEADS.index("offer"), list(_HEADS)
-    if not any(row[offer] for row in rows):
-        heads, rows = (
-            [*heads[:offer], *heads[offer + 1 :]],
-            [[*row[:offer], *row[offer + 1 :]] for row in rows],
-        )
-    first = 0 if all_workspaces else 1
+    shown = [
+        at
+        for at, head in enumerate(_HEADS)
+        if (all_workspaces or head != "workspace") and (head != "offer" or any(r[at] for r in rows))
+    ]
     answer(
         [
             *(one.as_dict() for one in found),
             *({"name": name, "state": "declared"} for name in declared),
         ],
-        table(heads[first:], [row[first:] for row in rows]) if rows else None,
+        table([_HEADS[at] for at in shown], [[row[at] for at in shown] for row in rows])
+        if rows
+        else None,
         otherwise="no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) "
         "in Python",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from terradask._common.plan_modules import configured_resources
@@ -167,36 +167,18 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     resources, before = [], []
     for entry in document.get("resource_changes") or []:
         change = entry.get("change") or {}
-        if (
-            entry.get("mode") == "managed"
-            and change.get("before") is not None
-            and list(change["actions"]) != ["forget"]
-        ):
-            before.append(
-                Resource(
-                    str(entry["address"]),
-                    entry["type"],
-                    str(entry["name"]),
-                    change["before"],
-                    change.get("before_sensitive"),
-                )
-            )
-        if (
-            entry.get("mode") != "managed"
-            or change.get("after") is None
-            or list(change["actions"]) in (["delete"], ["forget"])
-        ):
+        if entry.get("mode") != "managed":
             continue
-        address = str(entry["address"])
-        known = configured.get(INDEX.sub("", address))
+        of = partial(Resource, str(entry["address"]), entry["type"], str(entry["name"]))
+        if change.get("before") is not None and list(change["actions"]) != ["forget"]:
+            before.append(of(change["before"], change.get("before_sensitive")))
+        if change.get("after") is None or list(change["actions"]) in (["delete"], ["forget"]):
+            continue
+        known = configured.get(INDEX.sub("", str(entry["address"])))
         expressions, module, meta = known or ({}, "", {})
-        values = _merged(change["after"], change.get("after_unknown"), expressions, module)
         resources.append(
-            Resource(
-                address,
-                entry["type"],
-                str(entry["name"]),
-                values,
+            of(
+                _merged(change["after"], change.get("after_unknown"), expressions, module),
                 change.get("after_sensitive"),
                 frozenset(expressions),
                 {**_expression(expressions, module), **meta} if known else None,
