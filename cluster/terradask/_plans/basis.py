@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask._common.checksum import sha256_of_file
+from terradask._common.clock import utc_text
 from terradask._common.git import ask_git
 from terradask._common.json_text import parse_json
 from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FILE
@@ -56,9 +57,7 @@ class PlanBasis:
     @property
     def expires_at(self) -> str:
         """Expiry time, UTC, in ISO 8601."""
-        return (datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME).strftime(
-            "%Y-%m-%dT%H:%M:%SZ"
-        )
+        return utc_text(datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME)
 
     def check_origin(
         self, where: Where, *, terraform_version: str, program: str = TERRAFORM.name
