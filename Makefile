@@ -238,7 +238,7 @@ soak: setup-tests iam-oracle ## Run every point of each fault, an hour of random
 
 # What is in the environment of the locks alone is not there, and documents are the repository's, not the packages'.
 OTHER_VERSIONS := -n 2 --dist loadfile -m 'not locked' --ignore-glob 'tests/unit/test_docs*' --ignore tests/unit/test_style.py \
-	--ignore tests/unit/test_grafana_dashboards.py --ignore tests/unit/test_policy_own_rules.py --ignore tests/unit/test_report_code_hosts.py --ignore tests/unit/test_windows.py tests/unit tests/synth
+	--ignore tests/unit/test_grafana_dashboards.py --ignore tests/unit/test_live_page.py --ignore tests/unit/test_policy_own_rules.py --ignore tests/unit/test_report_code_hosts.py --ignore tests/unit/test_windows.py tests/unit tests/synth
 
 .PHONY: lowest
 lowest: $(LOWEST)/.installed ## Run the unit and synth tests with the oldest packages that the bounds allow, in .venv-lowest
