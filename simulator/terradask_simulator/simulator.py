@@ -305,8 +305,7 @@ class Simulator(Switches):
             ``seconds`` on a clock that never goes back, ``action`` (``service:Action``), and
             ``resource`` (``bucket/key``) for S3.
         """
-        log: list[dict[str, Any]] = request_control(self.info, "GET", f"calls/log?role={role}")
-        return log
+        return list(request_control(self.info, "GET", f"calls/log?role={role}"))
 
     def reset_calls(self) -> None:
         """Reset the counts of calls and the log of requests."""
@@ -366,8 +365,7 @@ class Simulator(Switches):
 
     def running_instances(self) -> list[str]:
         """Return the ids of every running instance, with or without a machine."""
-        ids: list[str] = request_control(self.info, "GET", "instances")
-        return ids
+        return list(request_control(self.info, "GET", "instances"))
 
     def history(self) -> dict[str, Any]:
         """Return actual and desired numbers of groups since the start, and lifetimes of instances.
@@ -379,19 +377,7 @@ class Simulator(Switches):
             ``desired`` and ``instances``. ``instances``: by id, with ``group``, ``born``, ``ended``
             (None while it lives), ``private_address`` and the ``tags`` at its launch.
         """
-        table: dict[str, Any] = request_control(self.info, "GET", "history")
-        return table
-
-    def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:
-        """Fail launches for lack of capacity, until `allow_capacity`: `no_capacity` on every
-        market.
-
-        Parameters
-        ----------
-        instance_type, zone
-            The type and zone without capacity; by default any.
-        """
-        self.no_capacity(instance_type, zone)
+        return dict(request_control(self.info, "GET", "history"))
 
     def add_interface(
         self, subnet_id: str, security_group_ids: Sequence[str] = (), *, name: str = ""

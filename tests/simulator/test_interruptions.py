@@ -94,7 +94,7 @@ for title, cues in STORIES:
 
 @pytest.fixture
 def scarce(sim: Simulator, tmp_path: Path) -> Iterator[None]:
-    sim.refuse_capacity(SCARCE)
+    sim.no_capacity(SCARCE)
     try:
         # The cluster's schedulers take as long to end as a few of the provider's looks.
         with sim.linger_terminating(5):

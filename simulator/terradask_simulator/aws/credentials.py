@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import Any
 
 from terradask_simulator.aws.backend import STATE_LOCK, account_in
 from terradask_simulator.aws.endpoint.calls import CallRecorder
@@ -69,22 +70,21 @@ class RoleKeys:
             self._kept.pop(instance_id, None)
 
     def _mint(
-        self, role: object, instance_id: str, region: str, now: datetime.datetime
+        self, role: Any, instance_id: str, region: str, now: datetime.datetime
     ) -> RoleCredentials:
         from moto.sts.models import sts_backends
 
-        name, arn = str(getattr(role, "name", "")), str(getattr(role, "arn", ""))
-        assumed = sts_backends[account_in(arn)]["aws"].assume_role(
+        assumed = sts_backends[account_in(role.arn)]["aws"].assume_role(
             region_name=region,
             role_session_name=instance_id,
-            role_arn=arn,
+            role_arn=role.arn,
             policy="",
             duration=int(_LIFETIME.total_seconds()),
             external_id="",
         )
-        self._recorder.register_role(assumed.access_key_id, name)
+        self._recorder.register_role(assumed.access_key_id, role.name)
         return RoleCredentials(
-            name,
+            role.name,
             assumed.access_key_id,
             assumed.secret_access_key,
             assumed.session_token,

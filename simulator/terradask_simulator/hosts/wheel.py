@@ -57,9 +57,10 @@ class WheelStore:
         if credentials is None:
             raise BootFailed("The instance has no role that could fetch the host program's wheel")
         wheel = host["wheel"]
-        content = self._download(
-            str(host["region"]), str(host["bucket"]), str(wheel["key"]), credentials
-        )
+        place = {"Bucket": str(host["bucket"]), "Key": str(wheel["key"])}
+        problem = f"s3://{place['Bucket']}/{place['Key']} can't be read"
+        with self._client(str(host["region"]), credentials, problem) as client:
+            content: bytes = client.get_object(**place)["Body"].read()
         found = hashlib.sha256(content).hexdigest()
         if found != wheel["sha256"]:
             raise BootFailed(
@@ -155,11 +156,6 @@ class WheelStore:
             raise BootFailed(problem, given=str(error)) from error
         finally:
             client.close()
-
-    def _download(self, region: str, bucket: str, key: str, credentials: RoleCredentials) -> bytes:
-        with self._client(region, credentials, f"s3://{bucket}/{key} can't be read") as client:
-            content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
-            return content
 
     def objects(
         self,

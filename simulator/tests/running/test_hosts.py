@@ -123,8 +123,7 @@ def booted(network: Any, request: pytest.FixtureRequest):
             f"hosts-{request.node.name[:40]}-{len(groups)}", network.template(user_data, **settings)
         )
         groups.append(group)
-        network.want(group, number)
-        network.reaches(group, number)
+        network.scaled(group, number)
 
         def hosts() -> list[Any]:
             return [

@@ -66,11 +66,11 @@ def test_volumes_and_interfaces_end_with_their_instance_and_carry_the_templates_
 
 def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, template):
     group = network.group("ice", template)
-    network.sim.refuse_capacity("m7i.xlarge", "us-east-1a")
+    network.sim.no_capacity("m7i.xlarge", "us-east-1a")
     (only,) = network.scaled(group, 1)
     assert network.instances([only])[0]["InstanceType"] == "m6i.xlarge"
     network.scaled(group, 0)
-    network.sim.refuse_capacity()
+    network.sim.no_capacity()
     network.want(group, 1)
     failures = eventually(lambda: failed(network, group))
     assert "do not have sufficient m7i.xlarge capacity" in failures[0]["StatusMessage"]

@@ -74,12 +74,11 @@ class Sessions:
         self._network.soon(self._serve(session, listener))
         return session
 
-    def close(self, session_id: str) -> bool:
-        """End a session; return whether it existed."""
+    def close(self, session_id: str) -> None:
+        """End a session, if it exists."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._network.soon(_end(session))
-        return session is not None
 
     def close_of(self, instance_id: str) -> None:
         """End every session to an instance."""
