@@ -8,7 +8,7 @@ import pytest
 
 from terradask_simulator.iam import MalformedPolicy, Policy, Request, evaluate
 
-from .iam_documents import ACCOUNT, allow, allowed, asks, deny, policy
+from .iam_documents import allow, allowed, asks, deny, policy
 
 
 # reference_policies_evaluation-logic_AccessPolicyLanguage_Interplay.html
@@ -217,28 +217,6 @@ def test_tagging_at_creation_alone():
         asks("ec2:CreateTags", instance, context={"ec2:CreateAction": "CreateVolume"}), statement
     )
     assert not allowed(asks("ec2:CreateTags", instance), statement)
-
-
-# id_roles_use_passrole.html
-def test_passing_a_role_to_one_service():
-    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
-    statement = allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/EC2-*", Condition=to_ec2)
-    role = f"arn:aws:iam::{ACCOUNT}:role/EC2-web"
-    assert allowed(
-        asks("iam:PassRole", role, context={"iam:PassedToService": "ec2.amazonaws.com"}), statement
-    )
-    assert not allowed(
-        asks("iam:PassRole", role, context={"iam:PassedToService": "lambda.amazonaws.com"}),
-        statement,
-    )
-    assert not allowed(
-        asks(
-            "iam:PassRole",
-            f"arn:aws:iam::{ACCOUNT}:role/Admin",
-            context={"iam:PassedToService": "ec2.amazonaws.com"},
-        ),
-        statement,
-    )
 
 
 @pytest.mark.parametrize(

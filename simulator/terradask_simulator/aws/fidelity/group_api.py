@@ -16,7 +16,7 @@ import datetime
 from typing import Any
 
 from terradask_simulator.aws.fidelity.group_activities import activities_of
-from terradask_simulator.aws.fidelity.group_numbers import error, existing_group
+from terradask_simulator.aws.fidelity.group_numbers import error, existing_group, group_of
 from terradask_simulator.aws.fidelity.launch_limits import offered
 from terradask_simulator.aws.fidelity.patching import add, around
 from terradask_simulator.aws.fidelity.quotas import quota_value
@@ -103,9 +103,7 @@ def _checked_and_kept(change: Any, response: Any) -> Any:
 
 
 def _keep(response: Any) -> None:
-    group = existing_group(
-        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
-    )
+    group = group_of(response)
     for parameter, attribute, is_number in _KEPT:
         value = response._get_param(parameter)
         if value is not None and value != []:

@@ -6,7 +6,14 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL, now_text
 
-__all__ = ["change_desired", "changeable_group", "error", "existing_group", "is_deleted"]
+__all__ = [
+    "change_desired",
+    "changeable_group",
+    "error",
+    "existing_group",
+    "group_of",
+    "is_deleted",
+]
 
 
 def error(text: str, code: str = "ValidationError") -> Exception:
@@ -35,6 +42,12 @@ def changeable_group(backend: Any, name: str) -> Any:
         # https://github.com/kubernetes/kops/issues/1001
         raise error("The AutoScaling group may not be modified while it is pending delete")
     return group
+
+
+def group_of(response: Any, *, to_change: bool = False) -> Any:
+    """Return the group that a request names, or raise AWS's error."""
+    find = changeable_group if to_change else existing_group
+    return find(response.autoscaling_backend, response._get_param("AutoScalingGroupName"))
 
 
 def change_desired(group: Any, desired: int, why: str) -> None:

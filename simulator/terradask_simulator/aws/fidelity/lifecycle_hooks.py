@@ -18,7 +18,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL
 from terradask_simulator.aws.fidelity.clock import now
-from terradask_simulator.aws.fidelity.group_numbers import changeable_group, error, existing_group
+from terradask_simulator.aws.fidelity.group_numbers import error, group_of
 from terradask_simulator.aws.fidelity.group_zones import members, warmed
 from terradask_simulator.aws.fidelity.patching import add
 
@@ -98,7 +98,7 @@ def put_lifecycle_hook(response: Any) -> None:
     """Answer PutLifecycleHook."""
     backend = response.autoscaling_backend
     name = response._get_param("LifecycleHookName")
-    group = changeable_group(backend, response._get_param("AutoScalingGroupName"))
+    group = group_of(response, to_change=True)
     before = next(iter(backend.describe_lifecycle_hooks(group.name, [name])), None)
     transition = response._get_param("LifecycleTransition") or getattr(
         before, "lifecycle_transition", None
@@ -120,9 +120,7 @@ def put_lifecycle_hook(response: Any) -> None:
 
 def describe_lifecycle_hooks(response: Any) -> dict[str, Any]:
     """Answer DescribeLifecycleHooks, without a role and a target, which no hook here has."""
-    group = existing_group(
-        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
-    )
+    group = group_of(response)
     found = response.autoscaling_backend.describe_lifecycle_hooks(
         group.name, response._get_param("LifecycleHookNames", [])
     )
@@ -160,9 +158,7 @@ def _check_result(result: str) -> None:
 
 
 def _open_action(response: Any) -> _Action:
-    group = existing_group(
-        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
-    )
+    group = group_of(response)
     name = response._get_param("LifecycleHookName")
     instance_id = response._get_param("InstanceId")
     token = response._get_param("LifecycleActionToken")

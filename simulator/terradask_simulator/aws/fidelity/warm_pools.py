@@ -26,7 +26,7 @@ from terradask_simulator.aws.fidelity.group_activities import (
     record,
 )
 from terradask_simulator.aws.fidelity.group_launches import back_off, launch_warmed
-from terradask_simulator.aws.fidelity.group_numbers import changeable_group, error, existing_group
+from terradask_simulator.aws.fidelity.group_numbers import error, group_of
 from terradask_simulator.aws.fidelity.group_pools import distribution_of
 from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.fidelity.launch_limits import check_capacity
@@ -163,9 +163,7 @@ def install() -> None:
 
 def put_warm_pool(response: Any) -> None:
     """Answer PutWarmPool: what isn't given stays, and -1 removes the prepared capacity."""
-    group = changeable_group(
-        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
-    )
+    group = group_of(response, to_change=True)
     before = group.warm_pool
     prepared = response._get_int_param("MaxGroupPreparedCapacity")
     smallest = response._get_int_param("MinSize")
@@ -192,9 +190,7 @@ def put_warm_pool(response: Any) -> None:
 
 def describe_warm_pool(response: Any) -> dict[str, Any]:
     """Answer DescribeWarmPool."""
-    group = existing_group(
-        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
-    )
+    group = group_of(response)
     first = int(response._get_param("NextToken") or 0)
     last = first + min(response._get_int_param("MaxRecords") or _PAGE, _PAGE)
     states = warmed(group)
@@ -207,9 +203,7 @@ def describe_warm_pool(response: Any) -> dict[str, Any]:
 
 def delete_warm_pool(response: Any) -> None:
     """Answer DeleteWarmPool."""
-    group = changeable_group(
-        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
-    )
+    group = group_of(response, to_change=True)
     if group.warm_pool is None:
         # AWS (reported): the words that the provider of Terraform looks for.
         # https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/autoscaling/group.go
