@@ -29,7 +29,7 @@ from terradask_simulator.environment import credentials_path
 from terradask_simulator.lifecycle import environment_of
 from terradask_simulator.process import request_control
 
-from .host_metadata import metadata_of
+from .host_metadata import Imds, metadata_of
 
 pytestmark = pytest.mark.simulator
 
@@ -329,14 +329,10 @@ def test_a_hosts_metadata_are_for_those_who_know_its_path(network: SmallNetwork)
     endpoint = urlsplit(metadata_of(host))
     assert len(endpoint.path) > 30
 
-    def ask_for_token(prefix: str, **headers: str) -> int:
-        connection = http.client.HTTPConnection(host.private_address, 1338, timeout=HANG_SECONDS)
-        try:
-            ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-            connection.request("PUT", f"{prefix}/latest/api/token", headers=ttl | headers)
-            return connection.getresponse().status
-        finally:
-            connection.close()
+    def ask_for_token(prefix: str) -> int:
+        ttl = {"X_aws_ec2_metadata_token_ttl_seconds": "60"}
+        place = Imds(f"http://{endpoint.netloc}{prefix}")
+        return place.ask("/latest/api/token", "PUT", **ttl)[0]
 
     right = endpoint.path
     for prefix in ("", "/", f"/{'x' * (len(right) - 1)}", right[:-1], right.upper(), quote("/ä")):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
 import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -18,7 +16,7 @@ from tests.waiting import HANG_SECONDS, eventually
 from terradask_simulator import SimulatorError
 from terradask_simulator.process import request_control
 
-from .host_metadata import metadata_of
+from .host_metadata import Imds, metadata_of
 
 pytestmark = pytest.mark.simulator
 
@@ -81,33 +79,6 @@ boto3.client("s3").put_object(Bucket=bucket, Key="answer.json", Body=answer)
 print("up", flush=True)
 time.sleep(600)
 """
-
-
-class Imds:
-    """Asks an instance's metadata service."""
-
-    def __init__(self, endpoint: str) -> None:
-        parts = urlsplit(endpoint)
-        self.address, self.prefix = str(parts.hostname), parts.path
-
-    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(self.address, 1338, timeout=HANG_SECONDS)
-        try:
-            connection.request(
-                method,
-                self.prefix + path,
-                headers={name.replace("_", "-"): value for name, value in headers.items()},
-            )
-            response = connection.getresponse()
-            return response.status, response.read().decode()
-        finally:
-            connection.close()
-
-    def token(self) -> str:
-        return self.ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60")[1]
-
-    def get(self, path: str) -> tuple[int, str]:
-        return self.ask(f"/latest/{path}", X_aws_ec2_metadata_token=self.token())
 
 
 @pytest.fixture

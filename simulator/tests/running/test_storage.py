@@ -134,14 +134,6 @@ def test_a_bucket_of_another_account_is_refused_to_those_who_expect_this_one(net
     assert s3.head_bucket(Bucket="given", ExpectedBucketOwner=mine)
 
 
-def test_conditional_writes_let_one_writer_win(s3):
-    s3.create_bucket(Bucket="locks")
-    s3.put_object(Bucket="locks", Key="lock", Body=b"first", IfNoneMatch="*")
-    with pytest.raises(botocore.exceptions.ClientError) as caught:
-        s3.put_object(Bucket="locks", Key="lock", Body=b"second", IfNoneMatch="*")
-    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
-
-
 def test_rules_keep_their_description_whatever_their_peer_is(network):
     own = network.security_group
     peers: list[dict[str, Any]] = [

@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import re
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +17,11 @@ from tests.waiting import eventually
 
 from terradask_simulator import SimulatorError, Switches
 
-from .host_metadata import metadata_of
+from .host_metadata import Imds, metadata_of
 from .own_groups import reaches
 
 pytestmark = pytest.mark.simulator
 PAGE = Path(__file__).parents[2] / "docs/switches.md"
-
-
-class Imds:
-    """What a host sees of its metadata."""
-
-    def __init__(self, endpoint: str) -> None:
-        self.base = f"{endpoint}/latest"
-        seconds = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-        with urllib.request.urlopen(
-            urllib.request.Request(f"{self.base}/api/token", method="PUT", headers=seconds)
-        ) as answer:
-            self.token = answer.read().decode()
-
-    def get(self, path: str) -> str | None:
-        request = urllib.request.Request(
-            f"{self.base}/meta-data/{path}", headers={"X-aws-ec2-metadata-token": self.token}
-        )
-        try:
-            with urllib.request.urlopen(request) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code != 404:
-                    raise
-                return None
 
 
 def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
@@ -81,17 +54,17 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
     )
     (host,) = (host for host in network.sim.hosts() if host.instance_id == lost)
     imds = Imds(metadata_of(host))
-    assert imds.get("instance-life-cycle") == "spot"
-    assert (imds.get("spot/instance-action"), imds.get("events/recommendations/rebalance")) == (
-        None,
-        None,
+    ends, rebalances = (
+        f"meta-data/{path}" for path in ("spot/instance-action", "events/recommendations/rebalance")
     )
+    assert imds.get("meta-data/instance-life-cycle") == (200, "spot")
+    assert (imds.get(ends)[0], imds.get(rebalances)[0]) == (404, 404)
     others = Switches(network.sim.info)
     others.recommend_rebalance(lost)
-    noticed = json.loads(imds.get("events/recommendations/rebalance") or "")["noticeTime"]
-    assert imds.get("spot/instance-action") is None
+    noticed = json.loads(imds.get(rebalances)[1])["noticeTime"]
+    assert imds.get(ends)[0] == 404
     others.interrupt_spot(lost, notice_seconds=1.5)
-    action = json.loads(imds.get("spot/instance-action") or "")
+    action = json.loads(imds.get(ends)[1])
     assert (action["action"], noticed <= action["time"]) == ("terminate", True)
     assert network.members(group) == [lost]
     (fresh,) = eventually(lambda: [one for one in network.members(group) if one != lost])

@@ -14,10 +14,9 @@ from tests.waiting import PROCESS_SECONDS, eventually
 
 from terradask._terraform.binary import find_terraform
 
-from .host_metadata import metadata_of
+from .host_metadata import Imds, metadata_of
 from .own_groups import failed
 from .test_groups import refused
-from .test_hosts import Imds
 
 pytestmark = pytest.mark.simulator
 
