@@ -385,6 +385,11 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         return self._attached.pool.groups if self._attached is not None else {}
 
     @property
+    def _all_workers(self) -> WorkerGroupState:
+        found = (self.plan, self.requested, self.observed)
+        return WorkerGroupState(*map(frozenset, found))
+
+    @property
     def adapting(self) -> dict[str, ScalingPolicy]:
         """Group of workers -> the range in which it scales itself, ``minimum`` and ``maximum``,
         whichever client has set it. Other groups are left out.
@@ -527,7 +532,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         return cluster_text(
             name,
             self.zone,
-            self,
+            self._all_workers,
             self.worker_groups,
             threads=sum(worker["nthreads"] for worker in workers),
             memory_bytes=sum(worker["memory_limit"] for worker in workers),
@@ -551,7 +556,7 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
     def _scaling_status(self) -> str:
         # Dask's method counts each worker of a host, and the one on the scheduler's host.
         policies = {} if self._attached is None else self._attached.policies.known
-        return scaling_table(policies or {}, self, self.worker_groups)
+        return scaling_table(policies or {}, self._all_workers, self.worker_groups)
 
 
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.

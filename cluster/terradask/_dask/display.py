@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from terradask._common.clock import utc_text
@@ -17,21 +17,10 @@ from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
+    from terradask._dask.pool import WorkerGroupState
 
 
-class Counted(Protocol):
-    """Interface of an object with planned and joined workers, to be counted."""
-
-    @property
-    def plan(self) -> Collection[str]:
-        """Names of the workers that should exist."""
-
-    @property
-    def observed(self) -> Collection[str]:
-        """Names of the workers that have joined."""
-
-
-def group_counts(groups: Mapping[str, Counted]) -> str:
+def group_counts(groups: Mapping[str, WorkerGroupState]) -> str:
     """Return the numbers of each group, ``workers: 1/1, gpu: 0/2``; empty if there is only one."""
     return (
         ", ".join(f"{name}: {_joined_of_plan(group)}" for name, group in groups.items())
@@ -41,7 +30,9 @@ def group_counts(groups: Mapping[str, Counted]) -> str:
 
 
 def scaling_table(
-    policies: Mapping[str, ScalingPolicy], cluster: Counted, groups: Mapping[str, Counted]
+    policies: Mapping[str, ScalingPolicy],
+    cluster: WorkerGroupState,
+    groups: Mapping[str, WorkerGroupState],
 ) -> str:
     """Return the table beside the scaling buttons in notebooks."""
     bounds = adapting_text(policies)
@@ -91,15 +82,15 @@ def _dashboard_address(server: Mapping[str, Any]) -> str | None:
     return None if port is None else format_dashboard_link(host, port)
 
 
-def _joined_of_plan(group: Counted) -> str:
+def _joined_of_plan(group: WorkerGroupState) -> str:
     return f"{len(group.observed)}/{len(group.plan)}"
 
 
 def cluster_text(
     name: str,
     zone: str,
-    cluster: Counted,
-    groups: Mapping[str, Counted],
+    cluster: WorkerGroupState,
+    groups: Mapping[str, WorkerGroupState],
     *,
     threads: int,
     memory_bytes: int,

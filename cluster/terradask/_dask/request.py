@@ -153,16 +153,14 @@ def _with_lists(value: Any) -> Any:
 def _with_one_package_source(run: dict[str, Any], *, has_container: bool) -> dict[str, Any]:
     """Return settings in which a given source of packages replaces the settings file's sources."""
     if has_container:
-        return {"software": [], "software_lock": None, **_NO_PACKAGES, **run}
+        none = {"package_sync": False, "local_modules": False}
+        return {"software": [], "software_lock": None, **none, **run}
     if run.get("package_sync"):
         return {"software": [], "software_lock": None, **run}
     if isinstance(run.get("software"), str):
         run = {"software_lock": None, **run}
     named = "software" in run or "software_lock" in run
     return {"package_sync": False, **run} if named else run
-
-
-_NO_PACKAGES = {"package_sync": False, "local_modules": False}
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -60,6 +60,9 @@ def facts_of(
         notes += _replaced(cluster, scheduler)
         notes += _spot(cluster, hosts)
         notes += _end(cluster, run, scheduler, now)
+    why = SILENT
+    if ended is not None:
+        why = f"at {clock(datetime.datetime.fromisoformat(ended.at), now)}: {ended.reason}"
     return Facts(
         cluster,
         state,
@@ -67,13 +70,9 @@ def facts_of(
         running=min(running, wanted),
         booting=len(members) - running - failed,
         prepared=prepared,
-        ended=_ended(ended.at, ended.reason, now) if ended is not None else SILENT,
+        ended=why,
         problems=(*problems, *notes),
     )
-
-
-def _ended(at: str, reason: str, now: datetime.datetime) -> str:
-    return f"at {clock(datetime.datetime.fromisoformat(at), now)}: {reason}"
 
 
 def _failed(
