@@ -67,12 +67,6 @@ def _is_used(device: Mapping[str, Any]) -> bool:
     )
 
 
-def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
-    """Return the commands that combine several disks."""
-    create = ["mdadm", "--create", ARRAY, "--run", "--force", "--level=0"]
-    return [[*create, f"--raid-devices={len(disks)}", *sorted(disks)]]
-
-
 def mount_commands(device: str, scratch: Path) -> list[list[str]]:
     """Return the commands that format a device, mount it, and set the owner.
 
@@ -115,8 +109,8 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
     try:
         if shutil.which("mdadm") is None:
             run([*INSTALL, "mdadm"])
-        for command in stripe_commands(disks):
-            run(command)
+        create = ["mdadm", "--create", ARRAY, "--run", "--force", "--level=0"]
+        run([*create, f"--raid-devices={len(disks)}", *sorted(disks)])
     except (OSError, subprocess.SubprocessError) as error:
         log(f"{len(disks)} local disks could not be striped, one is used: {error}")
         # A failed attempt may have left its signature on some.

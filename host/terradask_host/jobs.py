@@ -124,17 +124,13 @@ class JobRecord:
     def to_document(self) -> dict[str, Any]:
         """Return the record's submitted and stored form."""
         inputs = [task.input for task in self.tasks]
+        others = ("cluster", "id", "is_lost", "tasks")
         return {
             "format": FORMAT,
             "job": self.id,
-            "run_id": self.run_id,
-            "boot": self.boot,
+            **{name: value for name, value in vars(self).items() if name not in others},
             "command": list(self.command),
             "environ": list(self.environ),
-            "retries": self.retries,
-            "timeout_seconds": self.timeout_seconds,
-            "submitted_at": self.submitted_at,
-            "ended_at": self.ended_at,
             "inputs": None if inputs == [None] else inputs,
             "columns": _COLUMNS,
             "tasks": [[getattr(task, name) for name in _COLUMNS] for task in self.tasks],

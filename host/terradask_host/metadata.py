@@ -132,10 +132,7 @@ class InstanceMetadata:
         return notice
 
     def rebalance_recommended(self) -> bool:
-        """Return whether AWS recommends to replace this spot instance.
-
-        Raises `MetadataUnavailable` if the service does not answer.
-        """
+        """Return whether AWS recommends to replace this spot instance."""
         return self.get("meta-data/events/recommendations/rebalance") is not None
 
     def is_member(self) -> bool | None:

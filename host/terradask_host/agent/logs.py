@@ -123,10 +123,8 @@ class HostLog:
         """Take a batch of unshipped lines."""
         with self._lock:
             if self._dropped:
-                lost = (
-                    f"terradask-host: {self._dropped} lines were lost: CloudWatch was unavailable"
-                )
-                self._backlog.append((int(time.time() * 1000), lost))
+                lost = f"{self._dropped} lines were lost: CloudWatch was unavailable"
+                self._backlog.append((int(time.time() * 1000), f"terradask-host: {lost}"))
                 self._dropped = 0
             return take_batch(self._backlog)
 

@@ -84,11 +84,8 @@ class ClusterObjects:
         Raises `ConfigInvalid` when it isn't a JSON object, has another format, or is too large.
         """
         body = self.read(name, most_bytes=MOST_DOCUMENT_BYTES)
-        return (
-            None
-            if body is None
-            else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
-        )
+        where = f"s3://{self._bucket}/{self._prefix}{name}"
+        return None if body is None else parse_document(body, where)
 
     def write_report(self, name: str, content: bytes) -> None:
         """Write a compressed performance report.
@@ -136,13 +133,10 @@ class ClusterObjects:
                 **condition,
             )
         except Exception as error:
-            if (
-                over is not None
-                and is_aws_error(error)
-                and error_code(error) in MISSING | _NOT_THAT
-            ):
-                return None
-            raise
+            is_gone = is_aws_error(error) and error_code(error) in MISSING | _NOT_THAT
+            if over is None or not is_gone:
+                raise
+            return None
         etag: str = answer["ETag"]
         return etag
 

@@ -185,10 +185,7 @@ class SchedulerHost:
         elif message.event == "proof":
             self._checking.submit(self._check_proof, child, **message.facts)
         elif message.event == "refused":
-            text = (
-                f"a worker named {message.facts['name']}, at {message.facts['address']}: "
-                f"{message.facts['why']}"
-            )
+            text = "a worker named {name}, at {address}: {why}".format_map(message.facts)
             self._host.reporter.note(WORKERS, "refused", text)
         elif message.event in ("job", "report", "usage"):
             self._keep(message, child)

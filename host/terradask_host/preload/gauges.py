@@ -156,16 +156,23 @@ def _read_use(scheduler: Any, life: LifetimeWatch) -> dict[str, Any]:
 
 def _hosts(scheduler: Any) -> dict[str, tuple[float, float]]:
     """Return each host's busy threads and bytes. Tasks can set any value in heartbeats."""
-    busy: dict[str, float] = defaultdict(float)
-    memory: dict[str, float] = defaultdict(float)
-    for worker in scheduler.workers.values():
-        name = str(worker.name)
-        if not name.startswith(EXTRA_WORKER_PREFIX):
-            host = instance_of(name)
+    return {
+        host: (
             # A worker's is 100 for each busy thread.
-            busy[host] += min(number(worker.metrics.get("cpu")) / 100, float(worker.nthreads))
-            memory[host] += number(worker.metrics.get("memory"))
-    return {host: (busy[host], memory[host]) for host in busy}
+            sum(min(number(one.metrics.get("cpu")) / 100, float(one.nthreads)) for one in workers),
+            sum(number(one.metrics.get("memory")) for one in workers),
+        )
+        for host, workers in workers_by_host(scheduler).items()
+    }
+
+
+def workers_by_host(scheduler: Any) -> dict[str, list[Any]]:
+    """Return a scheduler's workers by their host, without the one on the scheduler's host."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for worker in scheduler.workers.values():
+        if not str(worker.name).startswith(EXTRA_WORKER_PREFIX):
+            found[instance_of(str(worker.name))].append(worker)
+    return found
 
 
 def _worker_gauges(workers: Iterable[Any]) -> dict[str, float]:

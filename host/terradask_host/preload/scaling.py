@@ -8,13 +8,13 @@ import asyncio
 import sys
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from terradask_host.errors import CommandRefused
 from terradask_host.preload.drain import empty
+from terradask_host.preload.gauges import workers_by_host
 from terradask_host.preload.leave import Questions, Report
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX, instance_of
 from terradask_host.trouble import Trouble
@@ -176,10 +176,7 @@ class ScalingWatch:
 
 def observe(scheduler: Any, *, is_early: bool = False) -> dict[str, Any]:
     """Return the load of a scheduler, as `rules.load.Load.read` reads it."""
-    by_host: dict[str, list[Any]] = defaultdict(list)
-    for worker in scheduler.workers.values():
-        if not str(worker.name).startswith(EXTRA_WORKER_PREFIX):
-            by_host[instance_of(str(worker.name))].append(worker)
+    by_host = workers_by_host(scheduler)
     # With a number all are named, in order; without one, those that are idle.
     closable = _hosts_to_close(scheduler, len(scheduler.workers))
     idle = len(_hosts_to_close(scheduler, None))

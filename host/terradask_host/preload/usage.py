@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from dataclasses import astuple
 from typing import Any
 
 from terradask_host.gauges import number
+from terradask_host.preload.gauges import workers_by_host
 from terradask_host.preload.leave import Report
-from terradask_host.rules.membership import EXTRA_WORKER_PREFIX, instance_of
 from terradask_host.trouble import Trouble
 from terradask_host.usage import HostUsage
 
@@ -91,12 +90,8 @@ class UsageWatch:
     def _add(self, seconds: float) -> None:
         scheduler = self._scheduler
         scheduler.monitor.update()
-        by_host: dict[str, list[Any]] = defaultdict(list)
-        for worker in scheduler.workers.values():
-            if not str(worker.name).startswith(EXTRA_WORKER_PREFIX):
-                by_host[instance_of(str(worker.name))].append(worker)
         has_queue = bool(scheduler.queued)
-        for host, workers in by_host.items():
+        for host, workers in workers_by_host(scheduler).items():
             part = _usage(host, workers, seconds, has_queue=has_queue)
             before = self._hosts.get(host)
             self._hosts[host] = part if before is None else before.plus(part)
