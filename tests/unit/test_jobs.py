@@ -18,7 +18,14 @@ from terradask._clusters.jobs.store import JobOutput, printable_text
 from terradask._dask.job import for_submission, parse_array, prepare_job
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
-from terradask_host.jobs import JobRecord, is_kept_name, output_name, record_name, state_of
+from terradask_host.jobs import (
+    MOST_KEPT_BYTES_UNPACKED,
+    JobRecord,
+    is_kept_name,
+    output_name,
+    record_name,
+    state_of,
+)
 from terradask_host.rules.job_table import JobTable
 
 from .test_job_tasks import AT, some_job
@@ -329,8 +336,8 @@ def test_only_a_jobs_names_are_kept() -> None:
 
 
 def test_a_packed_bomb_is_refused() -> None:
-    from terradask._clusters.jobs.store import _unpacked
+    from terradask._observe.reports.store import unpack
 
-    assert _unpacked(gzip.compress(b"{}")) == b"{}"
+    assert unpack(gzip.compress(b"{}"), MOST_KEPT_BYTES_UNPACKED) == b"{}"
     with pytest.raises(ValueError, match="too large"):
-        _unpacked(gzip.compress(b"\0" * (64 * 2**20 + 1)))
+        unpack(gzip.compress(b"\0" * (64 * 2**20 + 1)), MOST_KEPT_BYTES_UNPACKED)
