@@ -12,7 +12,7 @@ from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.document import PlanDocument, RoleRules, read
 from terradask._plans.policy.egress import egress_findings
 from terradask._plans.policy.expected import expected_findings
-from terradask._plans.policy.findings import PolicyFinding
+from terradask._plans.policy.findings import SEVERITIES, PolicyFinding
 from terradask._plans.policy.iam import iam_findings
 from terradask._plans.policy.images import image_findings, launch_template_findings
 from terradask._plans.policy.ingress import ingress_findings, worker_findings
@@ -97,9 +97,6 @@ CHECKS = (
 )
 
 
-_ORDER = {"error": 0, "warning": 1, "note": 2}
-
-
 def evaluate(
     document: Mapping[str, Any],
     *,
@@ -152,7 +149,7 @@ def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:
 def _rank(finding: PolicyFinding) -> tuple[Any, ...]:
     return (
         finding.waived is not None,
-        _ORDER[finding.severity],
+        SEVERITIES.index(finding.severity),
         finding.check,
         finding.address,
         finding.message,

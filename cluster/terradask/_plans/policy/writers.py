@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from terradask._plans.policy.checks import CHECKS
-from terradask._plans.policy.findings import PolicyFinding, Severity
+from terradask._plans.policy.findings import SEVERITIES, PolicyFinding
 from terradask._plans.policy.team import COST_CHECK, JUPYTER_CHECK, WAIVER_CHECK
 
 FINDINGS_FORMAT = 1
-
-_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 def to_text(findings: Sequence[PolicyFinding]) -> str:
@@ -56,7 +54,7 @@ def to_json(findings: Sequence[PolicyFinding]) -> str:
 def _counts(findings: Sequence[PolicyFinding]) -> dict[str, int]:
     standing = [finding.severity for finding in findings if finding.waived is None]
     return {
-        **{severity: standing.count(severity) for severity in _SEVERITIES},
+        **{severity: standing.count(severity) for severity in SEVERITIES},
         "waived": len(findings) - len(standing),
     }
 
