@@ -51,15 +51,7 @@ class Offer:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "settings": dict(self.settings),
-            "choose": dict(self.choose),
-            "largest": dict(self.largest),
-            "unbounded": list(self.unbounded),
-            "max_workers": self.max_workers,
-        }
+        return {**vars(self), "unbounded": list(self.unbounded)}
 
 
 @dataclass(frozen=True, repr=False)

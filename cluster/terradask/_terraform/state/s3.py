@@ -33,14 +33,9 @@ class S3Backend:
     ``s3:DeleteObject`` on the one with ``.tflock`` behind its name, and ``s3:ListBucket``; with a
     KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
 
-    Parameters
-    ----------
-    owner
-        The account that must own the bucket. None: the one in a workspace bucket's name.
-        encryption
-        Options of every write, from `encrypted_with`. None: the workspace bucket's default.
-        made_by
-        The command that creates the bucket.
+    The bucket must be the `owner`'s (None: the account's in a workspace bucket's name); every write
+    has the options of `encryption`, from `encrypted_with` (None: the workspace bucket's default);
+    the command `made_by` creates the bucket.
     """
 
     def __init__(
