@@ -414,7 +414,7 @@ def test_a_notebook_shows_and_completes_them(
     offers = terradask.offers()
     assert offers._ipython_key_completions_() == ["small", "types"]
     assert "small  A cluster for <b>  8            n_workers: 1 to 8; " in repr(offers)
-    assert "<td>A cluster for &lt;b&gt;</td>" in offers._repr_html_()
+    assert "A cluster for &lt;b&gt;</td>" in offers._repr_html_()
     with pytest.raises(InvalidInput, match="no such offer"):
         offers.named("tiny")
     assert repr(find_offers(Settings())) == "Offers()"

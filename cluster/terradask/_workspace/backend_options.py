@@ -182,7 +182,7 @@ def edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
             document[section] = tomlkit.table()
         present = document[section].get(setting)
         document[section][setting] = (
-            _tables(value) if isinstance(present, tomlkit.items.AoT) and value else value
+            tomlkit.item(value) if isinstance(present, tomlkit.items.AoT) and value else value
         )
         expected.setdefault(section, {})[setting] = value
     changed = tomlkit.dumps(document)
@@ -203,15 +203,3 @@ def reads_as(text: str, expected: Mapping[str, Any]) -> bool:
         return tomllib.loads(text) == expected
     except tomllib.TOMLDecodeError:
         return False
-
-
-def _tables(rules: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rules in the form of ``[[network.ingress]]`` tables."""
-    import tomlkit
-
-    tables = tomlkit.aot()
-    for rule in rules:
-        table = tomlkit.table()
-        table.update(rule)
-        tables.append(table)
-    return tables

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._common.pages import html_page
 from terradask._common.text_table import table
 from terradask.errors import InvalidInput
 
@@ -94,14 +95,7 @@ class Offers(Mapping[str, Offer]):
         return table(HEADS, self.rows()) if self._offers else "Offers()"
 
     def _repr_html_(self) -> str:
-        from markupsafe import Markup
-
-        lines = [[Markup("<td>{}</td>").format(cell) for cell in row] for row in self.rows()]
-        heads = [Markup("<th>{}</th>").format(head) for head in HEADS]
-        body = Markup("").join(
-            Markup("<tr>{}</tr>").format(Markup("").join(cells)) for cells in [heads, *lines]
-        )
-        return str(Markup("<table>{}</table>").format(body))
+        return html_page("table", heads=HEADS, rows=self.rows())
 
 
 #: The columns of `Offers.rows`.
