@@ -72,19 +72,16 @@ from terradask_modules.policies import bounding_statements
 
 __all__ = [
     "CALLERS",
-    "MAX_POLICY_CHARACTERS",
     "SERVICE_ROLES",
     "Caller",
     "CallerLimits",
     "CallerScope",
     "GitHubActions",
-    "Statement",
     "about",
     "boundary_policy",
     "bounded",
     "caller_policies",
     "caller_statements",
-    "characters",
     "parse_trust",
     "policy_name",
 ]

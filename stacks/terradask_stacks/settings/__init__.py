@@ -17,7 +17,7 @@ from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.egress import EgressRule, check_egress_rules
 from terradask_stacks.settings.ingress import IngressRule
-from terradask_stacks.settings.limits import LimitSettings, LimitsSettings
+from terradask_stacks.settings.limits import LimitsSettings
 from terradask_stacks.settings.network import NetworkSettings
 from terradask_stacks.settings.offers import OfferSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
@@ -29,19 +29,16 @@ from terradask_stacks.validators.names import (
     validate_cluster_name,
     validate_environment_name,
     validate_offer_name,
-    validate_workspace_name,
 )
 from terradask_stacks.validators.refusal import refuse, refusing
 from terradask_stacks.validators.tags import check_together
 
 __all__ = [
-    "DEFAULT_ENVIRONMENT",
     "OUTSIDE_OF_FILE",
     "ClusterSettings",
     "EgressRule",
     "EnvironmentSettings",
     "IngressRule",
-    "LimitSettings",
     "LimitsSettings",
     "NetworkSettings",
     "OfferSettings",
@@ -52,7 +49,6 @@ __all__ = [
     "WorkerGroupSettings",
     "WorkspaceSettings",
     "validate_cluster_name",
-    "validate_workspace_name",
 ]
 
 

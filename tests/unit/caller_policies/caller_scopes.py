@@ -16,9 +16,9 @@ from terradask_modules.caller_policies import (
     CALLERS,
     Caller,
     CallerScope,
-    Statement,
     caller_statements,
 )
+from terradask_modules.iam import Statement
 from terradask_modules.kinds.kind import Setting
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where

@@ -10,14 +10,12 @@ from dataclasses import replace
 import pytest
 
 from terradask_modules.caller_policies import (
-    MAX_POLICY_CHARACTERS,
     CallerScope,
     boundary_policy,
     bounded,
-    characters,
 )
 from terradask_modules.errors import InvalidInput
-from terradask_modules.iam import statements_of
+from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters, statements_of
 from terradask_modules.kinds.vpc import flow_logs_policy
 from terradask_modules.policies import (
     PolicyScope,

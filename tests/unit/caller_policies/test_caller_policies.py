@@ -14,16 +14,15 @@ import pytest
 
 from terradask_modules.caller_policies import (
     CALLERS,
-    MAX_POLICY_CHARACTERS,
     Caller,
     CallerScope,
     GitHubActions,
     caller_policies,
     caller_statements,
-    characters,
     parse_trust,
 )
 from terradask_modules.errors import InvalidInput
+from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 

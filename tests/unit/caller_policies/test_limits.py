@@ -9,15 +9,14 @@ import pytest
 
 from terradask._aws.known_types import known_types
 from terradask_modules.caller_policies import (
-    MAX_POLICY_CHARACTERS,
     CallerLimits,
     CallerScope,
     caller_policies,
     caller_statements,
-    characters,
 )
 from terradask_modules.caller_policies._limits import ACCELERATED
 from terradask_modules.errors import InvalidInput
+from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters
 from terradask_modules.names import role_name
 
 from .caller_scopes import ACCOUNT, EC2, FULL, OF_WORKSPACE, carries, gets, may, scope
