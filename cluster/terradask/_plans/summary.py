@@ -6,12 +6,12 @@ text; the summary has none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from terradask._common.naming import counted
-from terradask._common.plan_modules import expressions_of
+from terradask._common.plan_modules import configured_resources, expressions_of
 from terradask._plans.dangers import (
     KNOWN_LATER,
     POLICIES,
@@ -26,7 +26,6 @@ from terradask._plans.drift import drift_dangers, real_drift
 from terradask._plans.egress_dangers import egress_dangers
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
-from terradask._plans.root_causes import followed
 from terradask._terraform.program import TERRAFORM, program_of, without_registry
 
 SUMMARY_FORMAT = 1
@@ -246,7 +245,7 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         because = ", ".join(change.replaced_because_of) or None
         dangers.extend(dangers_of(resource, change.action, because, roles, open_before))
     dangers.extend(egress_dangers(document))
-    follows = widened(resources) | followed(
+    follows = widened(resources) | _followed(
         document,
         {
             change.address: [a for a in change.attributes if a.forces_replacement]
@@ -378,3 +377,61 @@ def _configured_providers(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _address(name: str, entry: Mapping[str, Any]) -> str:
     return str(entry.get("full_name", name))
+
+
+# ---- replacements that follow from another resource's --------------------------------------------
+
+
+def _followed(
+    document: Mapping[str, Any], forced: Mapping[str, Sequence[AttributeChange]]
+) -> dict[str, str]:
+    """Return, for each replaced resource that follows from another one, the first of the chain.
+
+    Parameters
+    ----------
+    forced
+        Replaced resources, each with the values that force it.
+    """
+    named = _named(document)
+    parents: dict[str, str] = {}
+    for address, values in forced.items():
+        own = named.get(address.partition("[")[0], {})
+        # A value that is known changes by itself; without any, something that it names is replaced.
+        causing = [top_level(value.path) for value in values if not value.known]
+        attributes = causing if values else own
+        references = (one for attribute in attributes for one in own.get(attribute, ()))
+        parent = next((one for one in references if one in forced and one != address), None)
+        if parent is not None:
+            parents[address] = parent
+    return {address: _first(address, parents) for address in parents}
+
+
+def _first(address: str, parents: Mapping[str, str]) -> str:
+    seen = {address}
+    while (parent := parents.get(address)) is not None and parent not in seen:
+        seen.add(parent)
+        address = parent
+    return address
+
+
+def _named(document: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """Return, by resource and attribute, the resources that the configuration names there."""
+    return {
+        prefix + entry["address"]: {
+            attribute: [prefix + one for one in _references(expression)]
+            for attribute, expression in (entry.get("expressions") or {}).items()
+        }
+        for prefix, entry in configured_resources(document)
+    }
+
+
+def _references(expression: Any) -> list[str]:
+    """Return all references in an expression, also in its nested blocks, without attributes."""
+    if isinstance(expression, list):
+        return [one for each in expression for one in _references(each)]
+    if not isinstance(expression, Mapping):
+        return []
+    own = expression.get("references")
+    if isinstance(own, list):
+        return [".".join(str(one).split(".")[:2]).partition("[")[0] for one in own]
+    return [one for each in expression.values() for one in _references(each)]
