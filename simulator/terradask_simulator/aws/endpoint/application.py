@@ -29,6 +29,7 @@ from terradask_simulator.aws.fidelity.assumed_roles import check_role
 from terradask_simulator.aws.fidelity.buckets import check_owner
 from terradask_simulator.aws.fidelity.launch_limits import plan_state
 from terradask_simulator.aws.fidelity.not_yet import check_not_yet, note_served
+from terradask_simulator.aws.fidelity.pricing import price_answer
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.iam.operation import Operation, read_operation
@@ -158,11 +159,12 @@ class Application:
             refusal = self._refusal(operation)
             if refusal is not None:
                 return _refused(refusal)
-            answer = (
-                _answer("200 OK", "application/x-amz-json-1.0", plan_state())
-                if call.action == "freetier:GetAccountPlanState"
-                else self._by_moto(environ, call)
-            )
+            if call.action == "freetier:GetAccountPlanState":
+                answer = self._json(200, plan_state(), "1.0")
+            elif operation.service == "pricing":
+                answer = self._json(*price_answer(operation.name, operation.parameters), "1.1")
+            else:
+                answer = self._by_moto(environ, call)
             note_served(operation, answer.status, answer.body)
             answer = with_later_values(call.action, answer)
             if self._lost_answers.takes(call.action):
@@ -171,6 +173,12 @@ class Application:
             else:
                 self._replays.note(environ, answer)
             return answer
+
+    def _json(self, code: int, content: Any, version: str) -> Answer:
+        """Return the answer of a service that moto lacks."""
+        status = "200 OK" if code == 200 else "400 Bad Request"
+        kind, body = f"application/x-amz-json-{version}", json.dumps(content).encode()
+        return _answer(status, kind, body, *self._signatures.date_header())
 
     def _by_moto(self, environ: dict[str, Any], call: Call) -> Answer:
         responses: list[tuple[str, Any]] = []

@@ -50,7 +50,7 @@ _MODULES = (
     "group_api",
     "parameters",
     "placement_groups",
-    "pricing",
+    "pricing_spot",
     "quotas",
     "secrets_manager",
     "session_tokens",

@@ -14,7 +14,6 @@ https://github.com/UA-TECH-POWER/DDoS_terraform_aws/issues/5
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,12 +127,10 @@ def check_account(instance_type: str) -> None:
         raise ec2_error(*STATES[state])
 
 
-def plan_state() -> bytes:
+def plan_state() -> dict[str, str]:
     """Return the response to ``freetier:GetAccountPlanState``, a service that moto lacks."""
     plan = "FREE" if ACCOUNT_STATE.state == "free-plan" else "PAID"
-    return json.dumps(
-        {"accountId": ACCOUNT, "accountPlanType": plan, "accountPlanStatus": "ACTIVE"}
-    ).encode()
+    return {"accountId": ACCOUNT, "accountPlanType": plan, "accountPlanStatus": "ACTIVE"}
 
 
 def vcpu_quota(instance_type: str, market: str) -> str:

@@ -6,16 +6,14 @@ Filters are ``TERM_MATCH`` and ``EQUALS``; AWS's other filter types are refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
-from terradask_simulator.aws.fidelity import pricing_list, pricing_spot
+from terradask_simulator.aws.fidelity import pricing_list
 from terradask_simulator.aws.fidelity.pages import cut
-from terradask_simulator.aws.fidelity.patching import around
 
-__all__ = ["answer", "install"]
+__all__ = ["price_answer"]
 
-_TARGET = "AWSPriceListService."
 _MOST_RESULTS = 100
 _FORMAT = "aws_v1"
 
@@ -28,21 +26,8 @@ class _Refused(Exception):
         self.code = code
 
 
-def install() -> None:
-    """Add the price list, and spot prices that fit it."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
-
-    @around(DomainDispatcherApplication, "get_application")
-    def get_application(application_for: Any, dispatcher: Any, environ: dict[str, Any]) -> Any:
-        if environ.get("HTTP_X_AMZ_TARGET", "").startswith(_TARGET):
-            return _application
-        return application_for(dispatcher, environ)
-
-    pricing_spot.install()
-
-
-def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Answer one request."""
+def price_answer(operation: str, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Return the status and the content of the answer to one request."""
     try:
         if operation != "GetProducts":
             raise _Refused(
@@ -53,21 +38,7 @@ def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]
         return 400, {"__type": refused.code, "Message": str(refused)}
 
 
-def _application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-    code, document = answer(
-        environ["HTTP_X_AMZ_TARGET"].removeprefix(_TARGET), json.loads(body or b"{}")
-    )
-    content = json.dumps(document).encode()
-    headers = [
-        ("Content-Type", "application/x-amz-json-1.1"),
-        ("Content-Length", str(len(content))),
-    ]
-    start_response("200 OK" if code == 200 else "400 Bad Request", headers)
-    return [content]
-
-
-def _get_products(request: dict[str, Any]) -> dict[str, Any]:
+def _get_products(request: Mapping[str, Any]) -> dict[str, Any]:
     service = _service(request.get("ServiceCode"))
     filters = request.get("Filters") or []
     for one in filters:
@@ -93,7 +64,7 @@ def _service(code: Any) -> str:
     return str(code)
 
 
-def _page(entries: list[Any], request: dict[str, Any]) -> tuple[list[Any], dict[str, str]]:
+def _page(entries: list[Any], request: Mapping[str, Any]) -> tuple[list[Any], dict[str, str]]:
     size = request.get("MaxResults", _MOST_RESULTS)
     if not 1 <= size <= _MOST_RESULTS:
         raise _Refused(
