@@ -7,7 +7,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from decimal import Decimal
-from types import TracebackType
 from typing import Any, Literal
 
 from terradask_simulator.errors import SimulatorError
@@ -32,12 +31,7 @@ class Switched:
     def __enter__(self) -> None:
         """Leave the switch as it was turned."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Turn it back."""
         self._undo()
 
