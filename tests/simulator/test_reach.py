@@ -108,7 +108,7 @@ class Proven:
 
     def reach(self, *targets: str, code: int = 1) -> list[dict[str, Any]]:
         """Return what a worker's host reaches."""
-        printed = self.run("reach", "one", *targets, "--json", "--timeout", "3s", code=code)
+        printed = self.run("reach", "one", *targets, "--json", "--timeout", "10s", code=code)
         answered: list[dict[str, Any]] = json.loads(printed)["targets"]
         return answered
 
