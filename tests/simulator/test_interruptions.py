@@ -92,6 +92,21 @@ for title, cues in STORIES:
 """.replace("SCARCE", SCARCE)
 
 
+# Interrupts its block, and then the end of its cluster.
+BLOCK = """
+import os, signal, sys, threading, time
+from terradask import Cluster
+
+def interrupt(seconds):
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+with Cluster("cut", show_widget=False):
+    interrupt(0.2)
+    interrupt(float(sys.argv[1]))
+    time.sleep(60)
+"""
+
+
 @pytest.fixture
 def scarce(sim: Simulator, tmp_path: Path) -> Iterator[None]:
     sim.no_capacity(SCARCE)
@@ -216,6 +231,19 @@ def test_second_ctrl_c_leaves_zero_and_a_sweep_finishes(
     found = json.loads(swept.stdout)
     assert {"kind": "deployment", "id": "cut", "cluster": "cut"} in found["removed"]
     assert found["unseen"] == []
+    assert _left(sim) == []
+
+
+@pytest.mark.life
+@pytest.mark.parametrize("seconds", ["0.3", "1.5"])
+def test_a_second_ctrl_c_while_a_cluster_ends_leaves_nothing(
+    sim: Simulator, tmp_path: Path, seconds: str
+) -> None:
+    done = _run(BLOCK, seconds, sim, tmp_path)
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "interrupted: cluster 'cut' goes on ending, and the end of this" in done.stderr
+    assert "To end it: terradask destroy cut" in done.stderr
     assert _left(sim) == []
 
 

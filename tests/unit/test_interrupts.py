@@ -23,6 +23,7 @@ from terradask._common.progress import (
     phase,
     silent,
 )
+from terradask._dask.ending import Ending
 from terradask._dask.lifecycle import Lifecycle
 from terradask._dask.live import LiveCluster
 from terradask._dask.rollback import Made, Origin, note_not_begun
@@ -159,6 +160,7 @@ def explained(status: Status, **fields: Any) -> str:
         "_stops": False,
         "_is_ended": False,
         "_ends": None if status == Status.running else fields.get("shutdown_on_close", True),
+        "_ending": None,
         **fields,
     }
     for name, value in values.items():
@@ -174,15 +176,16 @@ def test_calls_of_an_open_cluster_show_what_goes_on() -> None:
         "  left: cluster 'etl', until it is closed or this program ends\n"
     )
     assert "until it is stopped" in explained(Status.running, shutdown_on_close=False)
-    ending = explained(Status.closing)
+    of_etl: Any = SimpleNamespace(deployment=SimpleNamespace(name="etl"))
+    under_way = Ending(of_etl, "destroy", of_etl)
+    ending = explained(Status.closing, _ending=under_way)
     assert "cluster 'etl' goes on ending" in ending
-    assert ending.endswith("To end it: terradask destroy etl\n")
-    assert explained(Status.closing, _stops=True).endswith("terradask stop etl\n")
-    untouched = explained(Status.closing, shutdown_on_close=False)
-    assert "nothing was changed" in untouched
-    # The loop's thread may close the object before this one is told.
-    assert explained(Status.closed) == ending
-    assert explained(Status.closed, shutdown_on_close=False) == untouched
+    assert ending.endswith("interrupted too, what runs of it. To end it: terradask destroy etl\n")
+    under_way.is_zero = True
+    ending = explained(Status.closing, _ending=under_way)
+    under_way.leave()
+    assert "its deployment; its hosts end by themselves. To end it: terradask destroy" in ending
+    assert "nothing was changed" in explained(Status.closing, shutdown_on_close=False)
     ended = explained(Status.closing, _is_ended=True, how_ended="its deployment stays")
     assert ended.endswith("left: cluster 'etl' has ended: its deployment stays\n")
     # The rollback explains these.

@@ -19,8 +19,8 @@ from terradask._dask.lifecycle import (
     _BEING_MADE,
     _OPEN,
     Lifecycle,
-    cancel_makings,
     end_open_clusters,
+    finish_calls,
 )
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
@@ -191,7 +191,7 @@ def test_the_end_of_the_process_takes_back_what_a_coroutine_makes():
         opened = Opened(waits=True)
         opening = asyncio.ensure_future(opened.open())
         await asyncio.sleep(0.05)
-        cancel_makings()
+        finish_calls()
         with pytest.raises(InterruptedError):
             await opening
         (error,) = opened.provisioner.undone

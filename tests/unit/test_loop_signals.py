@@ -236,8 +236,9 @@ def test_an_end_goes_on_after_a_ctrl_c_and_is_named() -> None:
     finally:
         goes_on.set()
     assert shown(caught.value) == (
-        "interrupted: cluster 'etl' goes on ending, as long as this program runs\n"
-        "  left: what it has not ended by then. To end it: terradask destroy etl\n"
+        "interrupted: cluster 'etl' goes on ending, and the end of this program waits for that\n"
+        "  left: nothing then; if that is interrupted too, what runs of it. To end it: terradask "
+        "destroy etl\n"
     )
 
 

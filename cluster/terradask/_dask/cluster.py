@@ -49,8 +49,8 @@ from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.job import Job, JobMethods
 from terradask._dask.lifecycle import (
     Lifecycle,
-    cancel_makings,
     end_open_clusters,
+    finish_calls,
     is_shutdown_of_client,
     leave_at_exit,
     leave_at_fork,
@@ -562,5 +562,5 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.
 atexit.register(end_open_clusters)
 # Python calls atexit's functions only when all threads have ended.
-getattr(threading, "_register_atexit", atexit.register)(cancel_makings)
+getattr(threading, "_register_atexit", atexit.register)(finish_calls)
 leave_at_fork(Cluster)

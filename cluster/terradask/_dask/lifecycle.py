@@ -22,6 +22,7 @@ from terradask._common.forked import left_to_parent
 from terradask._common.loop_signals import SignalsOfTask, signals_cancel, termination_held
 from terradask._common.progress import Message, Progress, is_interruption, silent
 from terradask._common.side_by_side import side_by_side
+from terradask._dask.ending import Ending, wait_for_endings
 from terradask._dask.health import Health
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
@@ -105,6 +106,9 @@ class Lifecycle:
     #: Once it leaves the cluster: whether it ends it.
     _ends: bool | None = field(default=None, init=False)
     _is_ended: bool = field(default=False, init=False)
+    _ending: Ending | None = field(default=None, init=False)
+    #: Runs before the end.
+    _preparing: asyncio.Future[None] | None = field(default=None, init=False)
     _wait_for_clients: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
     #: Whether its object is complete.
     is_made: bool = field(default=False, init=False)
@@ -293,12 +297,11 @@ class Lifecycle:
             )
         elif self._ends is False:
             note_untouched(error, name)
-        elif self._ends:
-            verb = "destroy" if self._destroys(provisioned) else "stop"
+        elif self._ending is not None:
             explain_interrupt(
                 error,
-                f"cluster {name!r} goes on ending, as long as this program runs",
-                f"what it has not ended by then. To end it: terradask {verb} {name}",
+                f"cluster {name!r} goes on ending, and the end of this program waits for that",
+                f"nothing then; if that is interrupted too, {self._ending.left()}",
             )
 
     def _note_state(self, error: BaseException) -> None:
@@ -373,35 +376,58 @@ class Lifecycle:
             return
         self._ends = bool(self.shutdown_on_close)
         self.health.status = Status.closing
-        with signals_cancel(self._explain, holds_termination=True):
+        if self._ends and self.provisioned is not None:
+            verb = "destroy" if self._destroys(self.provisioned) else "stop"
+            self._ending = Ending(self.provisioned, verb, asyncio.get_running_loop())
+        leaving = asyncio.ensure_future(self._leave_wholly(disconnect, before_end, progress))
+        with (
+            signals_cancel(self._explain, holds_termination=True),
+            self.interruptions_explained(),
+        ):
             try:
-                with self.interruptions_explained():
-                    await self._leave(before_end, progress, ends=self._ends)
-            finally:
-                _OPEN.discard(self)
-                try:
-                    await disconnect()
-                finally:
-                    self.health.status = Status.closed
-                    self.threads.shutdown()
-
-    async def _leave(self, before_end: Disconnect, progress: Progress, *, ends: bool) -> None:
-        if ends and self.provisioned is not None:
-            try:
-                await before_end()
+                # A Ctrl-C ends the wait alone.
+                await asyncio.shield(leaving)
             except asyncio.CancelledError:
-                # It goes on in its thread, as the interruption's notes have it.
-                self.threads.call(self._end, self.provisioned)
+                if self._preparing is not None:
+                    self._preparing.cancel()
+                if self._ending is not None:
+                    leaving.add_done_callback(self._ending.warn_of_failure)
                 raise
-            # A cancellation of a call that waits for a thread would undo it.
-            await asyncio.shield(self.threads.call(self._end, self.provisioned))
+
+    async def _leave_wholly(
+        self, disconnect: Disconnect, before_end: Disconnect, progress: Progress
+    ) -> None:
+        try:
+            await self._leave(before_end, progress)
+        finally:
+            if self._ending is not None:
+                self._ending.leave()
+            _OPEN.discard(self)
+            try:
+                await disconnect()
+            finally:
+                self.health.status = Status.closed
+                self.threads.shutdown()
+
+    async def _leave(self, before_end: Disconnect, progress: Progress) -> None:
+        if self._ending is not None:
+            preparing = self._preparing = asyncio.ensure_future(before_end())
+            try:
+                await asyncio.wait([preparing])
+            finally:
+                # Also if a loop that ends cancels this.
+                ended = self._ending.begin(self.threads, self._end)
+            await ended
+            if not preparing.cancelled():
+                preparing.result()
         elif self.provisioned is not None and self.health.ended is None:
             self.state_when_left = "left running"
             text = await self.threads.call(describe_left_running, self.provisioned)
             progress(Message(text, kept=True))
 
-    def _end(self, provisioned: Provisioned) -> None:
+    def _end(self, ending: Ending) -> None:
         """End the cluster, unless it was started again after this client's run."""
+        provisioned = ending.provisioned
         deployment, run = provisioned.deployment, provisioned.attachment.run
         destroys = self._destroys(provisioned)
         end: Callable[[], bool | None] = (
@@ -410,6 +436,7 @@ class Lifecycle:
             else partial(deployment.stop_run, run)
         )
         ended, _ = side_by_side([end, provisioned.learn_environment], 2)
+        ending.is_zero = True
         if destroys and ended:
             provisioned.workspace.destroy_cluster(deployment.name)
         self.how_ended = "its deployment is destroyed" if destroys else "its deployment stays"
@@ -468,13 +495,15 @@ _OPEN = left_to_parent(_disown)
 _BEING_MADE = left_to_parent(_disown)
 
 
-def cancel_makings() -> None:
+def finish_calls() -> None:
     """Roll back clusters that coroutines make while the process ends, as that of a notebook's
-    kernel. Called before Python waits for the threads that make them.
+    kernel, and wait for those that are ended. Called before Python waits for the threads that do
+    it, which may start no other then.
     """
     for each in list(_BEING_MADE):
         # Of a SystemExit the log has what is left.
         each.provisioner.cancel(SystemExit())
+    wait_for_endings()
 
 
 def end_open_clusters() -> None:
