@@ -7,7 +7,12 @@ import itertools
 import pytest
 
 from terradask import Cluster
-from terradask._dask.decision import check_exclusive, closing_error, decide
+from terradask._dask.decision import (
+    check_exclusive,
+    check_same_structure,
+    closing_error,
+    decide,
+)
 from terradask.errors import ClusterExists, ClusterNotFound, ClusterStopped, InvalidInput
 
 #: (what there is, create, attach) -> what is done, or the error.
@@ -73,3 +78,13 @@ def test_what_is_to_go_says_how_it_goes():
     error = closing_error("etl")
     assert isinstance(error, ClusterStopped)
     assert "terradask destroy etl" in str(error)
+
+
+def test_another_structure_is_named_in_plain_words():
+    with pytest.raises(InvalidInput) as caught:
+        check_same_structure(
+            "etl", {"worker_cpu": 4, "region": "a"}, {"worker_cpu": None, "region": "b"}
+        )
+    assert "given: worker_cpu=4; region='a'\n  allowed: no worker_cpu; region='b'" in str(
+        caught.value
+    )

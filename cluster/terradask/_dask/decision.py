@@ -135,10 +135,14 @@ def check_same_structure(
     if other:
         raise InvalidInput(
             f"Cluster {cluster!r} is deployed with settings other than the given ones.",
-            given="; ".join(f"{k}={v!r}" for k, v in other.items()),
-            allowed="; ".join(f"{k}={deployed[k]!r}" for k in other),
+            given="; ".join(_assigned(k, v) for k, v in other.items()),
+            allowed="; ".join(_assigned(k, deployed[k]) for k in other),
             advice=(
                 "leave them out to use the cluster as deployed, choose another name, or "
                 f"destroy it first: terradask destroy {cluster}"
             ),
         )
+
+
+def _assigned(name: str, value: Any) -> str:
+    return f"no {name}" if value is None else f"{name}={value!r}"
