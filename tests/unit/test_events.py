@@ -20,6 +20,7 @@ from terradask._observe.events import (
     merge,
     observed_by_aws,
     observed_by_hosts,
+    of_last_run,
     run_events,
     write_event_log,
 )
@@ -266,3 +267,16 @@ def test_a_cluster_whose_structure_is_gone_has_no_event_log_and_no_warning(caplo
 
     write_event_log(Record(), Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2))
     assert not caplog.text
+
+
+def test_the_last_run_begins_with_its_start():
+    def of_cluster(second, state):
+        return Event(at(second), "cluster", None, state)
+
+    first = [of_cluster(1, "starting"), sight(2, "requested"), of_cluster(3, "stopped")]
+    last = [of_cluster(4, "starting"), sight(5, "requested"), sight(6, "launched")]
+    assert of_last_run([*first, *last]) == last
+    assert of_last_run(first) == first
+    # A log of a run may lack its start.
+    assert of_last_run(first[1:]) == first[1:]
+    assert of_last_run([]) == []

@@ -53,6 +53,9 @@ def may_follow(before: str | None, after: str) -> bool:
     return before is None or after in EDGES[before]
 
 
+#: The state of a cluster in the first event of a run.
+_START = "starting"
+
 _ORDER = {state: position for position, state in enumerate(EDGES)}
 
 
@@ -130,6 +133,12 @@ def without_repeats(events: Iterable[Event]) -> Iterator[Event]:
         if event.word != word or event.reason not in (None, reason):
             yield event
         last[event.subject] = event.word, event.reason or reason
+
+
+def of_last_run(events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events since a cluster's last start; all of them without one."""
+    starts = [n for n, event in enumerate(events) if event.group is None and event.state == _START]
+    return events[starts[-1] :] if starts else events
 
 
 def _second(at: datetime.datetime) -> datetime.datetime:
@@ -221,7 +230,7 @@ def run_events(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
         moment(run.started_at),
         "cluster",
         None,
-        "starting",
+        _START,
         reason=f"started by {run.owner} as run {run.run_id}",
     )
     if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:

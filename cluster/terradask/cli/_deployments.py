@@ -13,7 +13,7 @@ import click
 from terradask._clusters.overview import priced_instances
 from terradask._common.dollars import usd_text
 from terradask._common.naming import counted
-from terradask._observe.events import without_repeats
+from terradask._observe.events import of_last_run, without_repeats
 from terradask._observe.live_view import live_view
 from terradask._observe.shortfall import describe_refusal
 from terradask._observe.status import OVER
@@ -175,35 +175,41 @@ def _counts(one: ClusterOverview) -> str:
 @click.argument("name", required=False, shell_complete=complete_cluster)
 @flag(
     "--events",
-    help="Show the events of NAME, of the last run and of earlier ones.",
+    help="Show the events of NAME, of its last run.",
 )
+@flag("--all", "every", help="With --events: show those of earlier runs too.")
 @flag(
     "--watch",
     "watched",
     help="Update the view of NAME until Ctrl-C; without a terminal, print its events.",
 )
 @json_option
-def status(name: str | None, events: bool, watched: bool) -> None:
+def status(name: str | None, events: bool, every: bool, watched: bool) -> None:
     """Show the cluster NAME: first a line on how it is and the next command, then problems, cost,
     groups, hosts, why a host failed, and which settings to change. Without NAME, show every
     deployed cluster.
     """
     if watched and (name is None or events or current().as_json):
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
+    if every and not events:
+        raise click.UsageError("--all needs --events: terradask status NAME --events --all")
     workspace = load_workspace()
     if watched and name is not None:
         watch(workspace, name)
         return
-    _show_status(workspace, name, events=events)
+    _show_status(workspace, name, events=events, every=every)
 
 
 @waiting("reading the clusters")
-def _show_status(workspace: Workspace, name: str | None, *, events: bool) -> None:
+def _show_status(workspace: Workspace, name: str | None, *, events: bool, every: bool) -> None:
     if events:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")
-        found_events = workspace.deployment(name).events()
+        of_all_runs = workspace.deployment(name).events()
+        found_events = of_all_runs if every else of_last_run(of_all_runs)
         report_missing_rights(workspace)
+        if left_out := len(of_all_runs) - len(found_events):
+            message(f"{counted(left_out, 'event')} of earlier runs left out: --all shows them")
         answer(
             [event.as_dict() for event in found_events],
             "\n".join(map(str, without_repeats(found_events))) if found_events else None,
