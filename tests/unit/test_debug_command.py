@@ -106,9 +106,10 @@ def test_an_aws_that_refuses_everything(tmp_path: Path, refusing: str) -> None:
 
 
 def test_an_aws_that_answers_nothing(tmp_path: Path, silent: str) -> None:
-    made, _ = debug(tmp_path, silent, "--seconds=4", "--no-plan", "-o", "a.zip")
+    made, errors = debug(tmp_path, silent, "--seconds=4", "--no-plan", "-o", "a.zip")
     reasons = {one["why"] for one in made["missing"]}
-    assert "no answer within 4 seconds" in reasons
+    assert f"no answer within 4 seconds from AWS ({silent})" in reasons
+    assert "in the file all the same: versions.json, doctor/machine.json" in errors
     assert {"versions.json", "doctor/machine.json"} <= texts(tmp_path / "a.zip").keys()
 
 

@@ -290,11 +290,15 @@ def test_an_aws_that_answers_nothing_costs_the_seconds_alone() -> None:
     never = threading.Event()
     hanging = Part("status.json", "Status", never.wait)
     quick = Part("versions.json", "Versions", lambda: {"python": "3"})
-    read = read_parts([hanging, quick], seconds=0.5, subject="etl", progress=silent)
+    here = Part("doctor/machine.json", "Findings", never.wait, is_here=True)
+    read = read_parts(
+        [hanging, quick, here], seconds=0.5, subject="etl", progress=silent, of_aws="AWS (eu)"
+    )
     never.set()
-    assert [one.why for one in read] == ["no answer within 0 seconds", None]
+    late = "no answer within 0 seconds"
+    assert [one.why for one in read] == [f"{late} from AWS (eu)", None, late]
     made = archive_of("etl", read, Redaction([], {}))
-    assert made.verdict == ("etl: its status could not be read: no answer within 0 seconds",)
+    assert made.verdict == (f"etl: its status could not be read: {late} from AWS (eu)",)
 
 
 def test_a_refusal_is_short_and_its_right_has_a_line_with_whom_to_ask() -> None:

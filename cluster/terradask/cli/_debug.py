@@ -7,14 +7,18 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, flag, json_option, load_workspace
 from terradask.cli._output import message
 from terradask.cli._progress import ProgressLines
+
+if TYPE_CHECKING:
+    from terradask._workspace.workspace import Workspace
 
 
 @click.command(short_help="Pack status, logs and states of a cluster into one file")
@@ -62,7 +66,12 @@ def debug(
     # Apart: an AWS that doesn't answer keeps none of this machine.
     parts = [
         *parts_here(),
-        Part("doctor/machine.json", "Findings of terradask doctor here", partial(_findings, True)),
+        Part(
+            "doctor/machine.json",
+            "Findings of terradask doctor here",
+            partial(_findings, True),
+            is_here=True,
+        ),
         Part("doctor/account.json", "Findings of terradask doctor", partial(_findings, False)),
     ]
     workspace = None
@@ -72,7 +81,9 @@ def debug(
     except SettingsError as error:
         parts.append(Part("status.json", "Status", partial(_raise, error)))
     with progress.live():
-        read = read_parts(parts, seconds=seconds, subject=name, progress=progress)
+        read = read_parts(
+            parts, seconds=seconds, subject=name, progress=progress, of_aws=_aws(workspace)
+        )
         if workspace is not None and not no_plan:
             read.append(read_part(plan_part(workspace, name, seconds)))
     redaction = Redaction([one.content for one in read], os.environ, hide_accounts=hide_accounts)
@@ -86,6 +97,8 @@ def debug(
         message(f"not read: {', '.join(files)}: {why}")
     for one in archive.rights:
         message(str(one))
+    if archive.reasons:
+        message(f"in the file all the same: {', '.join(one.name for one in archive.files)}")
     answer({"path": str(path), "bytes": len(content), **archive.as_dict()}, str(path))
 
 
@@ -94,6 +107,14 @@ def _path(name: str, output: Path | None, at: datetime) -> Path:
     if output is None:
         return Path(own)
     return output / own if output.is_dir() else output
+
+
+def _aws(workspace: Workspace | None) -> str:
+    """Return where AWS is asked."""
+    endpoint = os.environ.get(ENDPOINT_VARIABLE)
+    region = None if workspace is None else workspace.settings.workspace.region
+    where = endpoint or region
+    return f"AWS ({where})" if where else "AWS"
 
 
 def _findings(here: bool) -> list[dict[str, Any]]:

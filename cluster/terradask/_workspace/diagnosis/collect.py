@@ -30,9 +30,16 @@ class ReadPart:
 
 
 def read_parts(
-    parts: Sequence[Part], *, seconds: float, subject: str, progress: Progress
+    parts: Sequence[Part],
+    *,
+    seconds: float,
+    subject: str,
+    progress: Progress,
+    of_aws: str = "",
 ) -> list[ReadPart]:
-    """Read all parts, in their order, within so many seconds; `progress` names the `subject`."""
+    """Read all parts, in their order, within so many seconds; `progress` names the `subject`, and
+    the reasons of late parts AWS, by `of_aws`, for all but those of this machine.
+    """
     found: dict[Part, ReadPart] = {}
     started = time.monotonic()
     answers = queue.SimpleQueue[ReadPart]()
@@ -45,7 +52,10 @@ def read_parts(
         progress(PhaseStarted(f"read {len(found)} of {len(parts)} parts", subject))
     progress(PhaseFinished("read", subject, time.monotonic() - started))
     late = f"no answer within {seconds:.0f} seconds"
-    return [found.get(each, ReadPart(each, why=late)) for each in parts]
+    by_aws = f"{late} from {of_aws}" if of_aws else late
+    return [
+        found.get(each) or ReadPart(each, why=late if each.is_here else by_aws) for each in parts
+    ]
 
 
 def read_part(part: Part) -> ReadPart:

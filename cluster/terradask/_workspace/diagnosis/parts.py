@@ -52,11 +52,14 @@ class Part:
     read: Callable[[], Any]
     #: Whether the end counts, and not the beginning, if it is too long.
     is_log: bool = False
+    #: Whether it is about this machine, and needs no AWS.
+    is_here: bool = False
 
 
 def parts_here() -> list[Part]:
     """Return the parts that need no workspace."""
-    return [Part("versions.json", "Versions, packages and variables of this machine", _versions)]
+    title = "Versions, packages and variables of this machine"
+    return [Part("versions.json", title, _versions, is_here=True)]
 
 
 def parts_of(workspace: Workspace, name: str) -> list[Part]:
