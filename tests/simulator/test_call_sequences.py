@@ -6,6 +6,7 @@ Hosts' own calls are left out.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,7 +77,9 @@ def removed_on_failure(*removals: Callable[[], object]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("sim_environ")
-def test_a_clusters_life(sim: Simulator) -> None:
+def test_a_clusters_life(sim: Simulator, caplog: pytest.LogCaptureFixture) -> None:
+    # A log shows what the live view would, which reads prices every minute.
+    caplog.set_level(logging.INFO, logger="terradask")
     workspace = Workspace.load()
     with (
         removed_on_failure(lambda: workspace.destroy_cluster(NAME)),
