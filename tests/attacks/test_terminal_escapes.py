@@ -189,7 +189,6 @@ def test_only_these_places_print() -> None:
         if re.search("|".join(rf"(?<!\w){re.escape(call)}" for call in calls), file.read_text())
     }
     assert found == {
-        "_app.py",  # the version
         "_completion.py",  # click's script
         "_demo.py",  # the demo's own words
         "_deployments.py",  # a `Drawing`
