@@ -179,9 +179,7 @@ def _fork_dask(address: str) -> None:
         from terradask_host.agent import dask_process
 
         dask_process.subprocess = SimpleNamespace(  # type: ignore[assignment]
-            PIPE=subprocess.PIPE,
-            STDOUT=subprocess.STDOUT,
-            Popen=functools.partial(_spawn_dask, address),
+            **{**vars(subprocess), "Popen": functools.partial(_spawn_dask, address)}
         )
 
 

@@ -37,7 +37,12 @@ def pool(sim: Simulator) -> dict[str, str]:
     name = f"terradask-default-{NAME}-workers"
     if not client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]:
         return {}
-    found = client.describe_warm_pool(AutoScalingGroupName=name)["Instances"]
+    try:
+        found = client.describe_warm_pool(AutoScalingGroupName=name)["Instances"]
+    except client.exceptions.ClientError as error:
+        # The group was deleted since.
+        assert "not found" in str(error)
+        return {}
     return {one["InstanceId"]: one["LifecycleState"] for one in found}
 
 

@@ -125,7 +125,7 @@ def test_a_cluster_whose_groups_aws_leaves_alone_says_so_when_it_is_over(
             life={"idle_timeout_seconds": 1.0, "idle_timeout_yields": False},
         )
         scheduler = cluster.scheduler(
-            timing={"life_poll_seconds": 0.2},
+            timing={"life_poll_seconds": 0.2, "first_client_seconds": 0.0},
             endpoints={"AWS_ENDPOINT_URL_AUTO_SCALING": refusing.url},
         )
         assert scheduler.wait_exit() == 0
