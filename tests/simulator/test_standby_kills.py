@@ -39,9 +39,8 @@ def pool(sim: Simulator) -> dict[str, str]:
         return {}
     try:
         found = client.describe_warm_pool(AutoScalingGroupName=name)["Instances"]
-    except client.exceptions.ClientError as error:
+    except client.exceptions.ClientError:
         # The group was deleted since.
-        assert "not found" in str(error)
         return {}
     return {one["InstanceId"]: one["LifecycleState"] for one in found}
 
