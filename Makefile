@@ -259,6 +259,7 @@ newest: $(VENV)/.uv ## Run the unit, synth and simulator's tests with the newest
 	@echo '*' > $(NEWEST)/.gitignore
 	@VIRTUAL_ENV="$(CURDIR)/$(NEWEST)" $(BIN)/uv pip install --quiet --upgrade --group tests --editable '.[conda,demo,deploy]' --editable ./simulator
 	@[ -z "$(FROM)" ] || VIRTUAL_ENV="$(CURDIR)/$(NEWEST)" $(BIN)/uv pip install --quiet $(FROM)
+	@$(NEWEST)/bin/terradask doctor --fix --toolchain
 	@failed=0; $(NEWEST)/bin/pytest -n 2 --dist loadfile simulator/tests || failed=$$?; \
 		$(NEWEST)/bin/pytest $(OTHER_VERSIONS) || failed=$$?; exit $$failed
 
