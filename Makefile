@@ -230,7 +230,7 @@ life-test: setup-tests orchestrators cdktn iam-oracle rattler-build code-host-st
 
 .PHONY: boot-test
 boot-test: setup-tests boot-system ## Boot instances with their user data, by systemd and cloud-init; needs root, else skipped with the reason
-	@$(BIN)/pytest -m boot -rs tests/boot
+	@$(BIN)/pytest -m boot -rs --timeout 1200 tests/boot
 
 .PHONY: soak
 soak: setup-tests iam-oracle ## Run every point of each fault, an hour of random faults, random calls of attackers, random policies and requests beside other evaluators; TERRADASK_SEED=N repeats a run

@@ -19,6 +19,12 @@ from tests.distribution import Distribution, kinds_of
 from tests.forked_daemons import spawner
 from tests.forking import ForkServer
 from tests.kept_providers import UNKEPT_VARIABLE
+from tests.left_clusters import (
+    pytest_fixture_setup,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+)
 from tests.quick_provider import DIRECT_VARIABLE, QuickProvider
 from tests.quick_provider import quick_provider as make_quick_provider
 from tests.shape_report import ShapeReport
@@ -32,7 +38,16 @@ from tests import shared_clients, shared_packages
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-__all__ = ["bare_sim", "policies", "sim", "sim_environ"]
+__all__ = [
+    "bare_sim",
+    "policies",
+    "pytest_fixture_setup",
+    "pytest_runtest_makereport",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+    "sim",
+    "sim_environ",
+]
 
 _FRESH_SPAWN = process.spawn
 

@@ -69,19 +69,18 @@ def main() -> int:
         "--runs", type=int, default=5, help="counted runs of each candidate (default 5)"
     )
     arguments = parser.parse_args()
-    measured: dict[str, str] = {}
     kept = True
     for name in arguments.parts or list(_PARTS):
         print(f"{name} …", file=sys.stderr, flush=True)
-        measured[name], held = _section(name, _PARTS[name], arguments.runs)
-        print(measured[name], flush=True)
+        section, held = _section(name, _PARTS[name], arguments.runs)
+        print(section, flush=True)
         kept = kept and held
-    # Read at the end: another part may have been measured meanwhile.
-    sections = _sections(_PAGE.read_text(encoding="utf-8")) | measured
-    _PAGE.write_text(
-        "\n".join([_HEAD, *(sections[name] for name in _PARTS if name in sections)]),
-        encoding="utf-8",
-    )
+        # Read again: another part may have been measured meanwhile.
+        sections = _sections(_PAGE.read_text(encoding="utf-8")) | {name: section}
+        _PAGE.write_text(
+            "\n".join([_HEAD, *(sections[one] for one in _PARTS if one in sections)]),
+            encoding="utf-8",
+        )
     return 0 if kept else 1
 
 

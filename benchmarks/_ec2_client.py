@@ -42,8 +42,9 @@ def asked(path: str) -> Any:
     # It answers only to its owner's signature.
     request = AWSRequest("GET", os.environ["AWS_ENDPOINT_URL"] + f"/terradask-sim/{path}")
     credentials = botocore.session.Session().get_credentials()
+    assert credentials is not None
     SigV4Auth(credentials, "terradask-sim", os.environ["AWS_REGION"]).add_auth(request)
-    signed = urllib.request.Request(request.url, headers=dict(request.headers.items()))
+    signed = urllib.request.Request(str(request.url), headers=dict(request.headers.items()))
     with urllib.request.urlopen(signed) as answer:
         return json.load(answer)
 

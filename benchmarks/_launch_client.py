@@ -9,7 +9,8 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from distributed import Client
 from distributed.deploy.adaptive import Adaptive
@@ -17,15 +18,18 @@ from distributed.deploy.adaptive import Adaptive
 from benchmarks._wide_client import MOST, NAME, asked, until
 from terradask import Cluster
 
+#: Scales a cluster inside a block, whose value names the calling role.
+Scaled = Callable[[Cluster], AbstractContextManager[str]]
+
 _LAUNCH = "autoscaling:SetDesiredCapacity"
 _HOST = "terradask-default-scheduler"
 _WORKERS, _TASKS = 8, 100
-_BETWEEN = {"minimum": 0, "maximum": _WORKERS}
+_BETWEEN: dict[str, Any] = {"minimum": 0, "maximum": _WORKERS}
 #: All that a look may find.
 _LONGEST_INTERVAL_SECONDS = 5.0
 
 
-def _scaled_by_host(interval: str) -> Callable[[Cluster], Iterator[str]]:
+def _scaled_by_host(interval: str) -> Scaled:
     @contextmanager
     def scaled(cluster: Cluster) -> Iterator[str]:
         cluster.adapt(**_BETWEEN, interval=interval)
@@ -43,7 +47,7 @@ def _scaled_by_client(cluster: Cluster) -> Iterator[str]:
 
 
 #: Each says whose call it is, by the role.
-CANDIDATES = {
+CANDIDATES: dict[str, Scaled] = {
     "host": _scaled_by_host("1s"),
     "default": _scaled_by_host("5s"),
     "client": _scaled_by_client,

@@ -17,7 +17,7 @@ import moto
 
 from benchmarks._measure import Row, Verdict, in_turn
 from terradask._catalog.instance_types.choose import choose
-from terradask._catalog.instance_types.model import Catalog, read_types
+from terradask._catalog.instance_types.model import Catalog, Supply, read_types
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
@@ -32,12 +32,13 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         name: Decimal(one.vcpus) / 25 + Decimal(one.memory_mib) / 300_000
         for name, one in catalog.types.items()
     }
+    supply = Supply.of(catalog, prices)
 
     def milliseconds(**request: Any) -> Callable[[], float]:
         def once() -> float:
             started = time.perf_counter()
             with contextlib.suppress(NoMatchingType):
-                choose(HardwareRequest.of(**request), catalog, prices)
+                choose(HardwareRequest.of(**request), supply)
             return 1000 * (time.perf_counter() - started)
 
         return lambda: statistics.median(once() for _ in range(_REPEATS))

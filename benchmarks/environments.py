@@ -26,7 +26,7 @@ from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.objects import ClusterObjects
-from terradask_host.agent.shared_environment import MANIFEST, SharedEnvironment
+from terradask_host.agent.shared_environment import MANIFEST, SharedEnvironment, Sharing
 from terradask_host.config import Paths
 from terradask_host.documents import EnvironmentArchive, Run, sha256_of
 from terradask_host.timing import Timing
@@ -86,6 +86,7 @@ class _Bench:
             self.objects,
             instance_id=f"i-{self.made}",
             timing=Timing(environment_share_seconds=600),
+            sharing=Sharing(),
             note=lambda text: None,
         )
 

@@ -159,9 +159,9 @@ def _pythons() -> Iterator[tuple[str, Path]]:
         name = f"python{version}"
         on_path = shutil.which(name)
         of_pyenv = sorted(pyenv.glob(f"{version}.*/bin/{name}"), reverse=True)
-        for each in filter(None, (*of_pyenv, on_path)):
+        for each in (*of_pyenv, *([Path(on_path)] if on_path else [])):
             # pyenv has programs on PATH for versions that aren't chosen: they fail.
             done = subprocess.run([each, "-c", "import venv"], capture_output=True, check=False)
             if done.returncode == 0:
-                yield version, Path(each)
+                yield version, each
                 break

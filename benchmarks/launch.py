@@ -73,7 +73,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     with Simulator.start(baseline=True) as simulator, simulator.hollow_hosts():
         deploy(simulator)
         environ = {**os.environ, **simulator.environ}
-        ec2 = [python, _EC2_CLIENT, json.dumps(peer.given(simulator))]
+        ec2: list[str | Path] = [python, _EC2_CLIENT, json.dumps(peer.given(simulator))]
         with (
             contextlib.closing(
                 _Process([sys.executable, "-m", _launch_client.__name__], environ)

@@ -78,8 +78,8 @@ def environment() -> str:
     python, done = folder / "bin/python", folder / ".installed"
     if not done.is_file():
         uv = Path(sys.executable).with_name("uv")
-        make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder]
-        fill = [uv, "pip", "install", "--quiet", "--python", python, _REQUIREMENT]
+        make = [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
+        fill = [str(uv), "pip", "install", "--quiet", "--python", str(python), _REQUIREMENT]
         try:
             for command in (make, fill):
                 subprocess.run(command, check=True, capture_output=True, text=True)

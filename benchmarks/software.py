@@ -14,7 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from benchmarks._measure import Row, Verdict, in_turn, timed
-from terradask_host.agent.environment import find_uv
+from terradask_host.agent.uv import find_uv
 
 _PACKAGES = 150
 _READ = """

@@ -104,4 +104,6 @@ def _add_files(app: Sphinx, error: Exception | None) -> None:
         # Sphinx doesn't follow the pictures of a page's own HTML.
         shutil.copytree(_ROOT / "docs/images", app.outdir / "docs/images", dirs_exist_ok=True)
         shutil.copyfile(app.outdir / f"{root_doc}.html", app.outdir / "index.html")
+        # The page's link has an address that changes with the content.
+        shutil.copy(_ROOT / "docs/report.schema.json", app.outdir / "docs")
         assistants.write(_ROOT, Path(app.outdir))

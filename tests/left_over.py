@@ -43,7 +43,8 @@ def leftovers(
     -----
     Needs ``tag:GetResources``, ``ec2:Describe*``, ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:DescribeLogStreams``,
-    ``iam:List*``, ``iam:Get*`` and ``s3:ListAllMyBuckets``, ``s3:ListBucket``. Makes nothing.
+    ``iam:List*``, ``iam:Get*``, ``budgets:ViewBudget``, ``sns:ListTopics`` and
+    ``s3:ListAllMyBuckets``, ``s3:ListBucket``. Makes nothing.
     """
     import boto3
 
@@ -58,6 +59,7 @@ def leftovers(
         ("s3", lambda client: _buckets(client, workspace, cluster)),
         ("iam", lambda client: _identities(client, workspace, cluster)),
         ("budgets", lambda client: _budgets(client, workspace, cluster, used)),
+        ("sns", lambda client: _topics(client, workspace, cluster)),
     ]
     found: set[str] = set()
     for service, search in searches:
@@ -129,6 +131,15 @@ def _budgets(client: Any, workspace: str, cluster: str | None, session: Any) -> 
         for budget in page.get("Budgets", ()):
             if budget["BudgetName"].startswith(f"terradask-{workspace}."):
                 yield f"budget {budget['BudgetName']}"
+
+
+def _topics(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
+    if cluster is not None:
+        return
+    for page in client.get_paginator("list_topics").paginate():
+        for topic in page["Topics"]:
+            if topic["TopicArn"].endswith(f":terradask-{workspace}-ends"):
+                yield f"topic {topic['TopicArn']}"
 
 
 def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:

@@ -16,6 +16,7 @@ from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
+from .left_clusters import SHARED
 from .quick_provider import QuickProvider
 
 
@@ -53,7 +54,9 @@ class QuickSimulator(Simulator):
 
 @pytest.fixture(scope="session")
 def sim(
-    policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider
+    policies: dict[str, list[dict[str, Any]]],
+    quick_provider: QuickProvider,
+    pytestconfig: pytest.Config,
 ) -> Iterator[Simulator]:
     """One embedded AWS, shared by the whole session, with the network deployed by somebody who
     holds the generated policy alone.
@@ -68,7 +71,9 @@ def sim(
             # network quicker.
             workspace = Workspace.load(network={"zones": ["us-east-1a", "us-east-1b"]})
             workspace.apply(workspace.plan_network())
+        pytestconfig.stash[SHARED] = simulator
         yield simulator
+        del pytestconfig.stash[SHARED]
         # A test that leaves a cluster breaks one that comes after it in the same process.
         left = list(listed_groups(simulator.client("autoscaling")))
         assert [group["AutoScalingGroupName"] for group in left] == []

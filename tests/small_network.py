@@ -23,11 +23,11 @@ DEFAULT_UNIT = """\
 [Unit]
 StartLimitIntervalSec=60
 StartLimitBurst=3
-SuccessAction=poweroff
 FailureAction=poweroff
 
 [Service]
 ExecStart=/opt/terradask/venv/bin/python -m terradask_host --greeting hello
+ExecStopPost=+/bin/sh -c "[ $SERVICE_RESULT != success ] || systemctl poweroff"
 Restart=on-failure
 RestartSec=100ms
 """

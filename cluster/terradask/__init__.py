@@ -41,9 +41,9 @@ Documentation
 from __future__ import annotations
 
 import logging as _logging
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+from terradask_host import __version__ as __version__
 from terradask_modules.short_errors import show_uncaught as _show_uncaught
 
 if TYPE_CHECKING:
@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from terradask_host.jobs import JobRecord as JobRecord
     from terradask_host.rules.job_tasks import JobTask as JobTask
 
-__version__ = _version("terradask")
-
 
 class _PlainMessages(_logging.Filter):
     """Removes control characters from messages, which may contain texts of hosts, tags and AWS, and
@@ -81,7 +79,6 @@ class _PlainMessages(_logging.Filter):
     """
 
     def filter(self, record: _logging.LogRecord) -> bool:
-        """Pass every record, with control characters removed."""
         from terradask_host.documents import plain_text
 
         text = record.getMessage()

@@ -31,6 +31,9 @@ MOST_ARCHIVE_BYTES = 2**35
 #: Begin of the reason with which a Spot instance leaves that AWS takes back.
 SPOT_NOTICE = "spot interruption notice"
 
+#: The reason with which a prepared host leaves.
+PREPARED = "prepared: AWS stops this instance until it is needed"
+
 #: Errors of reading a document whose format is wrong.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 

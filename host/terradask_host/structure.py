@@ -51,6 +51,26 @@ class GroupEntry(Record):
         return super().read({**document, "resources": document.get("resources") or {}})
 
 
+def worker_chains(groups: Mapping[str, GroupEntry]) -> dict[str, tuple[str, ...]]:
+    """Return for each group of workers the keys of its Auto Scaling groups, in the order in which
+    they are tried: spot before on demand.
+
+    The group ``workers``, which every cluster has, comes first.
+    """
+    workers = [(key, group) for key, group in groups.items() if group.role == "worker"]
+    workers.sort(
+        key=lambda each: (
+            each[1].worker_group != WORKER_GROUP,
+            each[1].worker_group,
+            each[1].market != "spot",
+        )
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for key, group in workers:
+        found[group.worker_group] = (*found.get(group.worker_group, ()), key)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class SchedulerEntry(Record):
     """The settings of the scheduler's host, and its listening addresses."""

@@ -78,7 +78,7 @@ class Timing:
     market_poll_seconds: float = 10.0
     #: ... and in the first minute in which instances are awaited.
     launch_poll_seconds: float = 2.0
-    #: Age limit of the workspace's limits, and of what runs in it, when hosts are added.
+    #: Age limit of the workspace's limits, and of what runs in it, while no host may be added.
     limits_seconds: float = 30.0
     #: Time for which a group with a failed launch gets no further requests.
     launch_failed_seconds: float = 180.0

@@ -23,7 +23,7 @@ from terradask_modules.iam import (
     statement,
 )
 from terradask_modules.image_rights import pull_statements
-from terradask_modules.kinds.end_topic import notice_statements
+from terradask_modules.kinds.end_topic import PUBLISH, notice_statements
 from terradask_modules.names import (
     ENVIRONMENTS,
     JOBS,
@@ -51,7 +51,7 @@ from terradask_modules.where import ClusterWhere, Where
 _READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", "wheels/*")
 
 #: Actions of hosts outside the cluster that can be on a resource with the workspace's tag.
-_OUTSIDE = (*USE_KEY, "sns:Publish", "ssm:UpdateInstanceInformation", "ssmmessages:*")
+_OUTSIDE = (*USE_KEY, PUBLISH, "ssm:UpdateInstanceInformation", "ssmmessages:*")
 
 #: The cluster of the calling role, in a policy of all roles.
 _OF_THE_ROLE = f"${{aws:PrincipalTag/{TAG_CLUSTER}}}"

@@ -13,7 +13,13 @@ from types import TracebackType
 from typing import TypeVar
 
 from terradask_modules.ipython_tracebacks import render_in_ipython, show_in
-from terradask_modules.tracebacks import interrupts, is_interrupted, plain, short_text
+from terradask_modules.tracebacks import (
+    explained_before,
+    interrupts,
+    is_interrupted,
+    plain,
+    short_text,
+)
 
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -49,7 +55,8 @@ class _Renderer:
 
 
 def show_uncaught() -> None:
-    """Show uncaught errors of terradask shortly: in scripts, threads, asyncio's tasks and IPython.
+    """Show uncaught errors of terradask shortly: in scripts, threads, ``__del__``, asyncio's tasks
+    and IPython.
 
     A hook that the program has set stays, and so do handlers of logs.
     """
@@ -57,6 +64,8 @@ def show_uncaught() -> None:
         sys.excepthook = _show
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _show_of_thread
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _show_ignored
     tasks = logging.getLogger("asyncio")
     if not any(isinstance(each, _ShownTasks) for each in tasks.filters):
         tasks.addFilter(_ShownTasks())
@@ -67,30 +76,44 @@ def show_uncaught() -> None:
 def _show(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None, /
 ) -> None:
-    try:
-        text = short_text(kind, error, traceback)
-    except Exception:  # noqa: BLE001  the error itself must be shown, whatever hinders its short form
-        text = None
-    if text is None or sys.stderr is None:
+    if not _wrote(error, traceback):
         sys.__excepthook__(kind, error, traceback)
-    else:
-        sys.stderr.write(text)
-        sys.stderr.flush()
 
 
 def _show_of_thread(arguments: threading.ExceptHookArgs, /) -> None:
     """Show what ended a thread, below the line that Python's own hook begins with."""
-    error, thread = arguments.exc_value, arguments.thread
+    thread = arguments.thread
+    name = threading.get_ident() if thread is None else thread.name
+    if not _wrote(arguments.exc_value, arguments.exc_traceback, f"Exception in thread {name}:\n"):
+        threading.__excepthook__(arguments)
+
+
+def _show_ignored(arguments: sys.UnraisableHookArgs, /) -> None:
+    """Show what Python can't raise, as in ``__del__``, below the line of Python's own hook."""
+    error = arguments.exc_value
+    if error is not None and explained_before(error) not in (None, error):
+        # Another Ctrl-C: the one that it came after is shown itself.
+        return
+    what = arguments.err_msg or "Exception ignored in"
     try:
-        text = None if error is None else short_text(type(error), error, arguments.exc_traceback)
+        place = "" if arguments.object is None else f": {arguments.object!r}"
+    except Exception:  # noqa: BLE001  an object that is half gone may have no text
+        place = ""
+    if not _wrote(error, arguments.exc_traceback, f"{what}{place}\n"):
+        sys.__unraisablehook__(arguments)
+
+
+def _wrote(error: BaseException | None, traceback: TracebackType | None, head: str = "") -> bool:
+    """Write an error's short form below a line; return whether there is one."""
+    try:
+        text = None if error is None else short_text(type(error), error, traceback)
     except Exception:  # noqa: BLE001  the error itself must be shown, whatever hinders its short form
         text = None
     if text is None or sys.stderr is None:
-        threading.__excepthook__(arguments)
-    else:
-        name = threading.get_ident() if thread is None else thread.name
-        sys.stderr.write(f"Exception in thread {name}:\n{text}")
-        sys.stderr.flush()
+        return False
+    sys.stderr.write(f"{head}{text}")
+    sys.stderr.flush()
+    return True
 
 
 class _ShownTasks(logging.Filter):

@@ -276,18 +276,25 @@ def forget_interrupts() -> None:
     _NOT_SHOWN.clear()
 
 
+def explained_before(error: BaseException) -> BaseException | None:
+    """Return a Ctrl-C or a cancellation, or the one that it comes from, that has an explanation."""
+    before: BaseException | None = error
+    seen = set[int]()
+    while before is not None and interrupts(before) and id(before) not in seen:
+        if is_interrupted(before):
+            return before
+        seen.add(id(before))
+        before = _cause(before)
+    return None
+
+
 def interrupted_text(error: BaseException) -> str | None:
     """Return what is shown of a Ctrl-C or a cancellation: explanations of it, of the one that it
     comes from, as that of a task in `asyncio.run`, and of those that asyncio dropped. None if
     nothing is explained.
     """
-    texts, before, seen = [], error, set[int]()
-    while before is not None and interrupts(before) and id(before) not in seen:
-        seen.add(id(before))
-        if is_interrupted(before):
-            texts.append(_explanation(before))
-            break
-        before = _cause(before)
+    explained = explained_before(error)
+    texts = [] if explained is None else [_explanation(explained)]
     if interrupts(error):
         texts += _NOT_SHOWN
         forget_interrupts()

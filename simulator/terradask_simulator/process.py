@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-import psutil  # type: ignore[import-untyped]  # psutil carries no types
+import psutil
 
 from terradask_simulator import errors
 from terradask_simulator.aws.access_keys import read_owner_key

@@ -10,10 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, REQUIRED_TERRAFORM
-from terradask_modules.kinds.budget import BUDGET, budget_name
-from terradask_modules.kinds.end_topic import NAME as ENDS
-from terradask_modules.kinds.end_topic import TOPIC, topic_name
-from terradask_modules.kinds.vpc import FLOW_LOG, FLOW_LOGS
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
     NETWORK_STACK,
     ROLES,
@@ -98,17 +95,14 @@ def resources_to_find(settings: Settings, where: Where) -> Blocks:
         found["aws_iam_policy"] = {
             "boundary": {"name": boundary_name(workspace, prefix), "path": path}
         }
-    if network.flow_logs:
-        name = FLOW_LOGS.name
-        log_groups[name] = {"name": FLOW_LOGS.log_group(workspace)}
-        roles[name] = {"name": where.role_name(name, prefix), "path": role_path}
-        found[FLOW_LOG.terraform] = {"this": {}}
-    if network.dual_stack:
-        found["aws_egress_only_internet_gateway"] = {"this": {}}
-    if network.notify_emails:
-        found[TOPIC.terraform] = {ENDS: {"name": topic_name(where)}}
-    if network.budgets:
-        found[BUDGET.terraform] = {
-            one.name: {"name": budget_name(where, one.name)} for one in network.budgets
-        }
+    for kind in KINDS.values():
+        value = getattr(network, kind.setting) if kind.setting and kind.adopt else None
+        if not value:
+            continue
+        names = {} if kind.names is None else kind.names(where, value)
+        found[kind.terraform] = {key: {"name": name} for key, name in names.items()} or {"this": {}}
+        if writer := kind.writer:
+            log_groups[writer.name] = {"name": writer.log_group(workspace)}
+            role = where.role_name(writer.name, prefix)
+            roles[writer.name] = {"name": role, "path": role_path}
     return found

@@ -258,7 +258,7 @@ class Layers:
         )
         self.origins[name] = origin(name)
         if isinstance(value, Mapping):
-            tables = key in (_GROUPS, "choose")
+            tables = key in (_GROUPS, "choose") or section == "limits"
             self.origins.update(
                 {f"{name}.{item}": origin(f"{name}.{item}" if tables else name) for item in value}
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any
@@ -17,103 +19,6 @@ from terradask_stacks.settings import (
     Settings,
 )
 from terradask_stacks.topics import by_topic
-
-_KEYS = "arn:aws:kms:us-east-1:123456789012:key"
-_NETWORK_KEY = f'"{_KEYS}/0123abcd-01ab-23cd-45ef-0123456789ab"'
-_STATE_KEY = f'"{_KEYS}/1234abcd-12ab-34cd-56ef-1234567890ab"'
-
-_EXAMPLES: dict[str, str] = {
-    "workspace.role_arn": '"arn:aws:iam::210987654321:role/terradask"',
-    "workspace.external_id": '"dask-clusters"',
-    "workspace.profile": '"clusters"',
-    "workspace.tags": '{ team = "research" }',
-    "network.zones": '["us-east-1a", "us-east-1b"]',
-    "network.ingress": (
-        '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]'
-    ),
-    "network.egress": (
-        '[{ destination = "10.1.0.0/16", ports = [5432], reason = "orders database" }]'
-    ),
-    "network.routes": '{ "10.1.0.0/16" = "pcx-0123456789abcdef0" }',
-    "network.container_repositories": '["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]',
-    "network.data_buckets": '["my-bucket", { name = "lake", prefix = "raw", access = "read" }]',
-    "network.task_rights": (
-        '[{ reason = "prices table", actions = ["dynamodb:GetItem"], resources = '
-        '["arn:aws:dynamodb:us-east-1:123456789012:table/prices"] }]'
-    ),
-    "network.mounts": '[{ path = "/data/lake", bucket = "lake", prefix = "raw" }]',
-    "network.budgets": '[{ name = "month", amount_usd = 500, emails = ["team@example.com"] }]',
-    "network.architectures": '["x86_64", "arm64"]',
-    "network.image": '"ami-0123456789abcdef0"',
-    "network.arm64_image": '"ami-0123456789abcdef1"',
-    "network.host_packages": '"host-packages"',
-    "network.host_setup": '"setup.sh"',
-    "network.host_leave": '"leave.sh"',
-    "network.vpc_id": '"vpc-0123456789abcdef0"',
-    "network.subnets": (
-        '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = '
-        '"subnet-0123456789abcdef1" }, "us-east-1b" = { scheduler = "subnet-0123456789abcdef2", '
-        'worker = "subnet-0123456789abcdef3" } }'
-    ),
-    "network.security_groups": (
-        '{ scheduler = "sg-0123456789abcdef0", worker = "sg-0123456789abcdef1" }'
-    ),
-    "network.instance_profiles": '{ scheduler = "dask-scheduler", worker = "dask-worker" }',
-    "network.permissions_boundary": '"arn:aws:iam::123456789012:policy/boundary"',
-    "network.kms_key_arn": _NETWORK_KEY,
-    "network.notify_topic_arn": '"arn:aws:sns:us-east-1:123456789012:dask"',
-    "state.bucket": '"my-state-bucket"',
-    "state.kms_key_arn": _STATE_KEY,
-    "policy.max_hourly_cost_usd": "25",
-    "policy.waivers": (
-        '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until '
-        'NAT is there", expires = 2027-01-01 }]'
-    ),
-    "limits.workspace": "{ hosts = 200, monthly_usd = 5000 }",
-    "limits.each_owner": "{ vcpus = 128, gpus = 0 }",
-    "limits.each_team": "{ hourly_usd = 25 }",
-    "limits.owners": '{ "arn:aws:iam::123456789012:user/ada" = { gpus = 8 } }',
-    "limits.teams": "{ research = { gpus = 16 } }",
-    "cluster.offer": '"gpu-small"',
-    "cluster.worker_vm_types": '["m6i.xlarge", "m5.xlarge"]',
-    "cluster.worker_cpu": "[4, 8]",
-    "cluster.worker_memory": '"32 GiB"',
-    "cluster.worker_gpu": "1",
-    "cluster.worker_gpu_type": '"A10G"',
-    "cluster.worker_disk_size": "200",
-    "cluster.worker_disk_throughput": "250",
-    "cluster.scheduler_disk_size": "100",
-    "cluster.scheduler_vm_types": '["m6i.large"]',
-    "cluster.scheduler_cpu": "2",
-    "cluster.scheduler_memory": '"8 GiB"',
-    "cluster.scheduler_gpu": "0",
-    "cluster.arm": "true",
-    "cluster.n_workers": "4",
-    "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
-    "cluster.idle_timeout_seconds": "3600",
-    "cluster.no_client_timeout_seconds": "300",
-    "cluster.capacity_reservation": '"cr-0123456789abcdef0"',
-    "cluster.zone_name": '"us-east-1a"',
-    "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
-    "cluster.connect": '"ssm"',
-    "cluster.use_scheduler_public_ip": "true",
-    "cluster.allow_ingress_from": '["203.0.113.7/32"]',
-    "cluster.allow_ssh_from": '["203.0.113.7/32"]',
-    "cluster.worker_options": "{ nthreads = 4 }",
-    "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
-    "cluster.software": '["pandas==3.0.1"]',
-    "cluster.software_lock": '"requirements.txt"',
-    "cluster.container": '"ghcr.io/dask/dask:2026.7.1-py3.12"',
-    "cluster.container_credentials": (
-        '"arn:aws:secretsmanager:us-east-1:123456789012:secret:registry-AbCdEf"'
-    ),
-    "cluster.package_sync": "true",
-    "cluster.local_modules": "true",
-    "cluster.package_sync_ignore": '["jupyterlab"]',
-    "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
-    "cluster.secret_principals": '["arn:aws:iam::123456789012:role/on-call"]',
-    "cluster.tags": '{ project = "forecast" }',
-}
 
 _HEADER = """\
 # Settings of terradask. Each is shown with its default, or with an example if the default is empty;
@@ -243,7 +148,7 @@ def starter_toml(answers: Answers = Answers()) -> str:
                     str(field.description), 110, initial_indent="# ", subsequent_indent="# "
                 )
                 setting = f"{section}.{key}"
-                value = _EXAMPLES.get(setting) or toml_text(default_of(field))
+                value = toml_text(field.examples[0] if field.examples else default_of(field))
                 is_given = setting in given
                 parts.append(f"{key} = {given[setting]}\n" if is_given else f"#{key} = {value}\n")
     parts.append(_DECLARED_EXAMPLE)
@@ -279,9 +184,12 @@ def default_of(field: FieldInfo) -> Any:
 def toml_text(value: Any) -> str:
     """Return a value as TOML spells it."""
     if isinstance(value, dict):
-        return (
-            "{ " + ", ".join(f"{key} = {toml_text(item)}" for key, item in value.items()) + " }"
-            if value
-            else "{}"
-        )
-    return json.dumps(value)
+        items = (f"{_toml_key(key)} = {toml_text(item)}" for key, item in value.items())
+        return f"{{ {', '.join(items)} }}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
+    return str(value) if isinstance(value, datetime.date) else json.dumps(value)
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)

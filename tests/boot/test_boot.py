@@ -171,6 +171,7 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             where = client.submit(socket.gethostname).result()
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
             _check_security_groups(aws, client)
+            _check_restart(client)
             ids = {machine.address: id_ for id_, machine in aws.power.machines.items()}
             mine = [ids[urlsplit(address).hostname or ""] for address in addresses]
             eventually(lambda: FETCHED.search(aws.log("boot", mine[1])))
@@ -183,6 +184,35 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
     assert where == f"ip-{machines[1].address.replace('.', '-')}"
     for machine in machines:
         eventually(lambda machine=machine: machine.is_off, explain=machine.console)
+
+
+def _check_restart(client: Any) -> None:
+    """Check that a killed host program starts again on the same machine, and its worker."""
+
+    def kill_program() -> None:
+        import os
+        import signal
+        from pathlib import Path
+
+        parent = os.getppid()
+        while b"terradask_host\0" not in Path(f"/proc/{parent}/cmdline").read_bytes():
+            parent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(parent, signal.SIGKILL)
+
+    def worker() -> tuple[str, int] | None:
+        found = client.run(os.getpid, on_error="ignore")
+        return next(((urlsplit(each).hostname, pid) for each, pid in found.items()), None)
+
+    before = worker()
+    assert before is not None
+    client.run(kill_program, on_error="ignore")
+
+    def restarted() -> tuple[str, int] | None:
+        found = worker()
+        return None if found == before else found
+
+    after = eventually(restarted, seconds=BOOT_SECONDS)
+    assert after[0] == before[0]
 
 
 def _check_security_groups(aws: BootedAws, client: Any) -> None:

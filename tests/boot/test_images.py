@@ -11,7 +11,7 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask._workspace.image_build import Image, ImageBuild
-from terradask_host.agent.agent import PREPARED
+from terradask_host.documents import PREPARED
 
 from ..waiting import eventually
 from .booted_aws import BOOT_SECONDS, BootedAws, environment_of

@@ -85,6 +85,35 @@ def test_a_host_that_hangs_while_it_is_prepared_boots_again_and_joins(aws: Boote
         workspace.destroy_cluster(name)
 
 
+#: The host program's first three starts fail.
+CRASHING = """\
+[Service]
+ExecStartPre=+/bin/sh -c "echo start >>/var/log/starts; [ $(wc -l </var/log/starts) -gt 3 ]"
+"""
+
+
+def test_a_host_whose_program_fails_three_times_while_it_is_prepared_is_stopped_and_joins(
+    aws: BootedAws,
+) -> None:
+    workspace, name = Workspace.load(), "crashed"
+    drop_in = "etc/systemd/system/terradask-host.service.d/crashing.conf"
+    aws.power.special[TEMPLATE] = Special({drop_in: CRASHING})
+    try:
+        workspace.apply(workspace.plan_cluster(name, standby=1, connect="private"))
+        prepared = aws.stopped(name)
+        machine = aws.power.machines[prepared]
+        assert machine.read("var/log/starts") == "start\n" * 3
+        # Not one after another, each replaced by AWS.
+        assert set(aws.pool(name)) == {prepared}
+        with Cluster(
+            name, n_workers=1, connect="private", timeout=BOOT_SECONDS, wait_for_workers=True
+        ) as cluster:
+            assert joined(cluster) == {prepared}
+    finally:
+        aws.power.special.pop(TEMPLATE, None)
+        workspace.destroy_cluster(name)
+
+
 #: Fails while a file is there.
 UNMOUNTABLE = """\
 #!/bin/bash

@@ -428,8 +428,12 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     # At the worst moment: while requests are on their way.
     monkeypatch.setattr("terradask._terraform.terraform.REQUEST_SECONDS", 0)
 
+    cancelled: list[ProgressEvent] = []
+
     def cancel_at_first(event: ProgressEvent) -> None:
-        if isinstance(event, ResourceChanged):
+        # Another call would kill Terraform, which then keeps its lock.
+        if isinstance(event, ResourceChanged) and not cancelled:
+            cancelled.append(event)
             interrupted.cancel()
 
     interrupted = Workspace.load(machine("fourth"), progress=cancel_at_first)

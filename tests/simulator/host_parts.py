@@ -6,6 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
+from terradask_simulator import Simulator
+
 from ..waiting import eventually
 
 
@@ -50,6 +52,24 @@ def whose(workspace: str, cluster: str) -> list[dict[str, str]]:
     """Return the tags that say whose a part is."""
     tags = {"workspace": workspace, "cluster": cluster, "group": "workers"}
     return [{"Key": f"terradask:{key}", "Value": value} for key, value in tags.items()]
+
+
+def make_interface(
+    sim: Simulator, ec2: Any, shared: dict[str, Any], stack: contextlib.ExitStack, name: str
+) -> tuple[str, str]:
+    """Make a database's security group, and an interface with it beside workers of the shared
+    network; return the group and the address. The stack deletes them.
+    """
+    group = ec2.create_security_group(
+        GroupName="orders", Description="orders database", VpcId=shared["vpc_id"]
+    )["GroupId"]
+    stack.callback(ec2.delete_security_group, GroupId=group)
+    subnet = shared["zones"]["us-east-1a"]["private_subnet_id"]
+    address = sim.add_interface(subnet, [group], name=name)
+    filters = [{"Name": "group-id", "Values": [group]}]
+    (made,) = ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
+    stack.callback(ec2.delete_network_interface, NetworkInterfaceId=made["NetworkInterfaceId"])
+    return group, address
 
 
 def make_volume(ec2: Any, stack: contextlib.ExitStack, tags: list[dict[str, str]]) -> str:

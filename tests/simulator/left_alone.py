@@ -113,6 +113,16 @@ def _killed(code, *arguments):
     return killed.stdout
 
 
+def running(sim, cluster):
+    """Return the ids of a cluster's instances that run."""
+    mine = {"Name": "tag:terradask:cluster", "Values": [cluster]}
+    on = {"Name": "instance-state-name", "Values": ["pending", "running"]}
+    client = sim.client("ec2")
+    pages = client.describe_instances(Filters=[mine, on])["Reservations"]
+    client.close()
+    return [one["InstanceId"] for page in pages for one in page["Instances"]]
+
+
 def numbers(sim, cluster):
     """Return how many hosts the group of workers is to have and has, as AWS says."""
     client = sim.client("autoscaling")

@@ -15,10 +15,9 @@ import pytest
 
 from terradask import Workspace
 from terradask._aws.session import Aws
-from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._common.dollars import usd_text
 from terradask._observe.run_costs.account import Account, AccountGroup, next_starts
-from terradask._observe.run_costs.book import AccountBook
+from terradask._observe.run_costs.book import AccountBook, price_list
 from terradask._observe.run_costs.totals import costs_of
 from terradask_host.documents import HostReport
 from terradask_modules.names import group_name
@@ -76,11 +75,8 @@ class Week:
         self.ahead_seconds += hours * HOUR
         self.network.sim.skew_clock(self.ahead_seconds, refusing=False)
 
-    def book(self, *, priced: bool = True) -> AccountBook:
-        aws = Aws("us-east-1")
-        return AccountBook(
-            aws, self.network.bucket, (lambda: AwsPriceList(aws)) if priced else None
-        )
+    def book(self) -> AccountBook:
+        return AccountBook(Aws("us-east-1"), self.network.bucket)
 
     def name(self, cluster: str, group: str) -> str:
         return group_name("small", cluster, group)
@@ -189,7 +185,9 @@ class Week:
 
     def close(self, run: Account) -> None:
         """Do what a stop does: it has no time to ask for prices while a process ends."""
-        self.book(priced=False).update(run, lambda: self.reports[run.run_id], is_over=True)
+        book = self.book()
+        change = book.observe(run, lambda: self.reports[run.run_id], is_over=True)
+        book.write_all([(run, change)], None)
 
     def truth(self, key: str) -> Counter[str]:
         """Return the seconds that instances ran, by a tag, or by what they were."""
@@ -264,15 +262,21 @@ def test_a_week_of_three_owners_is_accounted_for_within_one_percent(network: Sma
     kept = book.read_all(book.keys())
     assert len(kept) == 21
     following = next_starts(kept)
-    accounts = [
-        book.update(
-            account,
-            partial(week.reports.get, account.run_id, ()),
-            is_over=True,
-            next_start=following.get(account.key),
-        )
-        for account in kept
-    ]
+    accounts = book.write_all(
+        [
+            (
+                account,
+                book.observe(
+                    account,
+                    partial(week.reports.get, account.run_id, ()),
+                    is_over=True,
+                    next_start=following.get(account.key),
+                ),
+            )
+            for account in kept
+        ],
+        partial(price_list, book.aws),
+    )
     assert all(account.is_settled for account in accounts)
     # EC2 had forgotten some, whose hosts said which type they had.
     assert {use.type_from for account in accounts for use in account.uses.values()} == {

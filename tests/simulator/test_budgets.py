@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
-from terradask._doctor.doctor import check_budgets
+from terradask._doctor.budget_check import check_budgets
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where

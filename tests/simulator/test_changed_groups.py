@@ -22,7 +22,7 @@ from terradask_simulator import Simulator
 
 from .. import invariants
 from ..command import in_this_process
-from ..waiting import eventually
+from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.simulator
 
@@ -104,7 +104,7 @@ def rest(sim: Simulator, cluster: Cluster) -> None:
     """Bring the cluster to one worker, and wait until nothing else is left."""
     cluster.scale(1)
     eventually(lambda: len(cluster.observed) == 1)
-    eventually(lambda: len(sim.running_instances()) == 2)
+    eventually(lambda: len(zones_of(sim)) == 2)
 
 
 def test_suspended_launches_are_said_with_awss_reason_and_the_command(
@@ -131,8 +131,11 @@ def test_suspended_launches_are_said_with_awss_reason_and_the_command(
 
 
 def zones_of(sim: Simulator) -> dict[str, str]:
+    """Return the zone of each running instance of the cluster."""
+    mine = {"Name": "tag:terradask:cluster", "Values": [NAME]}
+    on = {"Name": "instance-state-name", "Values": ["pending", "running"]}
     with contextlib.closing(sim.client("ec2")) as ec2:
-        pages = ec2.describe_instances(InstanceIds=sim.running_instances())["Reservations"]
+        pages = ec2.describe_instances(Filters=[mine, on])["Reservations"]
     return {
         one["InstanceId"]: one["Placement"]["AvailabilityZone"]
         for page in pages
@@ -260,22 +263,22 @@ def test_a_running_cluster_whose_cluster_json_was_deleted_is_said_mended_and_end
     assert f"terradask apply {NAME} writes it again" in shown
     assert f"terradask stop {NAME} ends the hosts without it" in shown
     assert f"{NAME}: it runs, and its cluster.json is missing" in in_this_process("list").stderr
-    (stray,) = Workspace.load().strays(grace_seconds=0).strays
+    (stray,) = (one for one in Workspace.load().strays(grace_seconds=0).strays if one.id == NAME)
     assert "its hosts run, and its cluster.json is gone" in str(stray.held)
     assert desired(autoscaling) == before
     assert before[GROUPS["scheduler"]] == 1
     # It is written again while it runs, and nothing else changes.
-    workspace, hosts = Workspace.load(), sim.running_instances()
+    workspace, hosts = Workspace.load(), zones_of(sim)
     workspace.apply(workspace.plan_cluster(NAME))
     status = Workspace.load().deployment(NAME).status()
-    assert (status.run_id, sim.running_instances()) == (started.run_id, hosts)
+    assert (status.run_id, zones_of(sim)) == (started.run_id, hosts)
     assert status.state in ("starting", "running")
     # It can be ended without it too.
     lose()
     stopped = in_this_process("stop", NAME)
     assert f"its cluster.json is missing in the bucket; terradask apply {NAME}" in stopped.stderr
     assert set(desired(autoscaling).values()) == {0}
-    eventually(lambda: sim.running_instances() == [])
+    eventually(lambda: not zones_of(sim))
     workspace.apply(workspace.plan_cluster(NAME))
     assert Workspace.load().deployment(NAME).status().state == "stopped"
 
@@ -284,7 +287,7 @@ def test_three_who_stop_it_at_once_leave_it_stopped(cluster: Cluster, autoscalin
     deployments = [Workspace.load().deployment(NAME) for _ in range(3)]
     deployments[0].start(n_workers=0)
     with ThreadPoolExecutor(3) as pool:
-        stopped = [pool.submit(each.stop, wait_seconds=60) for each in deployments]
+        stopped = [pool.submit(each.stop, wait_seconds=HANG_SECONDS) for each in deployments]
         assert [each.result() for each in stopped] == [True] * 3
     assert set(desired(autoscaling).values()) == {0}
     assert deployments[0].status().state == "stopped"

@@ -25,6 +25,7 @@ from ..postgresql import NEEDS_POSTGRESQL, postgresql
 from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS, eventually
 from .acting import ACCOUNT, Account
+from .host_parts import make_interface
 from .tasks import connect_to_orders, count_orders, read_managers, read_prices
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_POSTGRESQL]
@@ -33,8 +34,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples/company-data"
 BUCKET, MOUNTED, TABLE = "company-lake", "company-targets", "prices"
 NAME = "orders.db.internal"
 PASSWORD = "a-password-that-hosts-read"
-#: Seconds of one step, where nothing answers.
-STEP_SECONDS = 3
+#: Seconds of one step, where nothing answers; what answers may take some on a busy machine.
+STEP_SECONDS = 10
 
 ROWS = (
     f"create user reader password '{PASSWORD}'",
@@ -74,24 +75,17 @@ def company(sim: Simulator) -> Iterator[Company]:
     with contextlib.ExitStack() as stack:
         account = Account(sim, {}, stack)
         ec2, s3, kms = (account.client(each) for each in ("ec2", "s3", "kms"))
-        shared = _shared(account)
-        group = ec2.create_security_group(
-            GroupName="orders", Description="orders database", VpcId=shared["vpc_id"]
-        )["GroupId"]
-        subnet = shared["zones"]["us-east-1a"]["private_subnet_id"]
-        address = sim.add_interface(subnet, [group], name=NAME)
+        group, address = make_interface(sim, ec2, _shared(account), stack, NAME)
         key = kms.create_key()["KeyMetadata"]["Arn"]
-        s3.create_bucket(Bucket=BUCKET)
-        s3.put_object(
-            Bucket=BUCKET,
-            Key="2026/managers.csv",
-            Body=b"region,manager\nnorth,Ada\nsouth,Grace\n",
-            ServerSideEncryption="aws:kms",
-            SSEKMSKeyId=key,
-        )
-        s3.create_bucket(Bucket=MOUNTED)
-        targets = b"region,target\nnorth,900\nsouth,700\n"
-        s3.put_object(Bucket=MOUNTED, Key="targets.csv", Body=targets)
+        encrypted = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
+        for bucket, file, text, how in (
+            (BUCKET, "2026/managers.csv", b"region,manager\nnorth,Ada\nsouth,Grace\n", encrypted),
+            (MOUNTED, "targets.csv", b"region,target\nnorth,900\nsouth,700\n", {}),
+        ):
+            s3.create_bucket(Bucket=bucket)
+            stack.callback(s3.delete_bucket, Bucket=bucket)
+            s3.put_object(Bucket=bucket, Key=file, Body=text, **how)
+            stack.callback(s3.delete_object, Bucket=bucket, Key=file)
         dynamodb = account.client("dynamodb")
         dynamodb.create_table(
             TableName=TABLE,
@@ -99,13 +93,16 @@ def company(sim: Simulator) -> Iterator[Company]:
             AttributeDefinitions=[{"AttributeName": "product", "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
         )
+        stack.callback(dynamodb.delete_table, TableName=TABLE)
         for product, price in (("nails", "0.5"), ("screws", "2")):
             dynamodb.put_item(
                 TableName=TABLE, Item={"product": {"S": product}, "price": {"N": price}}
             )
-        secret = account.client("secretsmanager").create_secret(
+        secrets = account.client("secretsmanager")
+        secret = secrets.create_secret(
             Name="orders", SecretString=json.dumps({"password": PASSWORD})
         )["ARN"]
+        stack.callback(secrets.delete_secret, SecretId=secret, ForceDeleteWithoutRecovery=True)
         server = stack.enter_context(postgresql(address, PASSWORD))
         for statement in ROWS:
             server.run(statement)

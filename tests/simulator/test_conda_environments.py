@@ -88,7 +88,7 @@ def test_hosts_run_in_a_conda_environment_that_one_of_them_builds(
         ):
             found = client.run(_reader())
             times = Counter(path for path in asked if path.endswith(".conda"))
-            (python,) = _pythons_of_the_system(sim)
+            (python,) = _pythons_of_the_system(sim, "conda")
             of_index = [path for path in asked if path.startswith("/simple/")]
     assert len(found) == 2 == len({facts["prefix"] for facts in found.values()})
     for facts in found.values():
@@ -112,8 +112,9 @@ def test_hosts_run_in_a_conda_environment_that_one_of_them_builds(
     assert set(of_index) == {"/simple/acme-web/"}
 
 
-def _pythons_of_the_system(sim: Simulator) -> set[str]:
-    """Return the versions that hosts are told to install."""
+def _pythons_of_the_system(sim: Simulator, cluster: str) -> set[str]:
+    """Return the versions that a cluster's hosts are told to install."""
     named = [{"Name": "key", "Values": ["terradask:run:python"]}]
     found = sim.client("autoscaling").describe_tags(Filters=named)["Tags"]
-    return {tag["Value"] for tag in found}
+    group = f"terradask-default-{cluster}-"
+    return {tag["Value"] for tag in found if tag["ResourceId"].startswith(group)}

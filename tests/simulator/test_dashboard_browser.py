@@ -18,7 +18,7 @@ from playwright.sync_api import Error
 from terradask import Cluster, Workspace
 
 from .. import browser as chromium
-from ..browser import NEEDS_CHROMIUM, ROWS
+from ..browser import NEEDS_CHROMIUM, ROWS, keep
 from ..waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_CHROMIUM]
@@ -105,13 +105,14 @@ def watch_work(page, client):
     assert page.screenshot() != looked
 
 
-def test_the_link_opens_a_dashboard_that_lives(page, cluster, client, complaints):
+def test_the_link_opens_a_dashboard_that_lives(page, cluster, client, complaints, tmp_path):
     assert client.dashboard_link == cluster.dashboard_link
     assert cluster.dashboard_link in cluster._repr_html_()
     assert "token" not in repr(cluster)
     page.goto(cluster.dashboard_link)
     page.wait_for_url("**/status")
     watch_work(page, client)
+    keep(page, "dashboard.png", tmp_path)
     page.get_by_role("link", name="Workers").first.click()
     page.wait_for_url("**/workers")
     for worker in client.scheduler_info(n_workers=-1)["workers"].values():
@@ -168,7 +169,7 @@ def asked_of(site):
 
 
 def test_the_hosts_port_refuses_whoever_has_no_certificate(page, cluster):
-    attachment = Workspace.load().deployment(cluster.name).attach(timeout_seconds=10)
+    attachment = Workspace.load().deployment(cluster.name).attach(timeout_seconds=HANG_SECONDS)
     host = attachment.address(public=True).partition("://")[2].rpartition(":")[0]
     address = f"{host}:{attachment.scheduler.dashboard_port}/health"
     for scheme in ("http", "https"):

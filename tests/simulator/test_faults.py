@@ -330,8 +330,16 @@ def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replaceme
     faulty: Soak,
 ) -> None:
     faulty.hear()
+    killed = faulty.faults.scheduler_id()
+    faulty.faults.kill_host(killed)
+    # AWS lists it for a while before it launches another.
+    eventually(
+        lambda: any(
+            host.role == "scheduler" and host.cluster == faulty.name and host.instance_id != killed
+            for host in faulty.simulator.hosts()
+        )
+    )
     started = time.monotonic()
-    faulty.faults.kill_host(faulty.faults.scheduler_id())
 
     def told() -> bool:
         try:

@@ -84,7 +84,8 @@ def test_no_secret_and_no_variable_is_in_the_bucket_or_a_log(
         del os.environ["PRIVATE_WORD"]
     assert done.returncode == 0, done.stderr
     s3, bucket = sim.client("s3"), Workspace.load().bucket
-    listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    listed = [one for page in pages for one in page["Contents"]]
     kept = [one["Key"] for one in listed if one["Key"].startswith("reports/jobs.jobs/")]
     assert kept
     for one in listed:
@@ -124,7 +125,7 @@ def test_ctrl_c_ends_the_command_on_its_host(cluster: Cluster, tmp_path: Path) -
     os.kill(process.pid, signal.SIGINT)
     code, _, err = end(process)
     assert code == 130, err
-    assert not Path(f"/proc/{int(pid.read_text())}").exists()
+    eventually(lambda: not Path(f"/proc/{int(pid.read_text())}").exists())
     assert Workspace.load().deployment("jobs").job().state == "cancelled"
 
 
@@ -270,10 +271,12 @@ def test_a_cluster_that_was_made_for_a_detached_command_ends_after_it(
 def test_each_input_succeeds_once_while_hosts_are_taken_back(
     sim_environ: dict[str, str], sim: Simulator, tmp_path: Path
 ) -> None:
-    inputs = [str(number) for number in range(200)]
+    inputs, go = [str(number) for number in range(200)], tmp_path / "go"
+    # Hosts are busy until the last one is taken back, however long that takes.
+    waits = f"test {{}} -lt 50 || until test -e {go}; do sleep 0.1; done"
     with Cluster("taken", n_workers=4, max_workers=6, wait_for_workers=True) as cluster:
         job = cluster.map_commands(
-            ["sh", "-c", f"sleep 0.5; echo {{}} >> {tmp_path}/runs"], inputs, retries=0
+            ["sh", "-c", f"{waits}; sleep 0.5; echo {{}} >> {tmp_path}/runs"], inputs, retries=0
         )
         for _ in range(3):
             time.sleep(1.0)
@@ -283,6 +286,7 @@ def test_each_input_succeeds_once_while_hosts_are_taken_back(
             )
             sim.kill_host(gone)
             eventually(lambda gone=gone: gone not in cluster.observed and cluster.observed)
+        go.touch()
         assert job.wait(HANG_SECONDS) == 0
         tasks = job.tasks
     assert [task.state for task in tasks] == ["succeeded"] * len(inputs)

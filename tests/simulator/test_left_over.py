@@ -23,7 +23,7 @@ POLICY = json.dumps(
 def test_leftovers_finds_what_carries_tag_or_name_and_nothing_else(bare_sim):
     with bare_sim.applied(), contextlib.ExitStack() as clients:
         made = {}
-        for service in ("ec2", "s3", "iam", "logs", "secretsmanager"):
+        for service in ("ec2", "s3", "iam", "logs", "secretsmanager", "budgets", "sns"):
             made[service] = clients.enter_context(contextlib.closing(bare_sim.client(service)))
         tags = [{"Key": "terradask:workspace", "Value": "w"}]
         other = [{"Key": "terradask:workspace", "Value": "w-2"}]
@@ -58,14 +58,30 @@ def test_leftovers_finds_what_carries_tag_or_name_and_nothing_else(bare_sim):
         made["logs"].create_log_group(logGroupName="/terradask/w-2")
         for name in ("terradask/w/etl", "terradask/w/etl-2", "terradask/w-2/etl"):
             made["secretsmanager"].create_secret(Name=name, SecretString="x")
+        for name in ("terradask-w.all", "terradask-w-2.all"):
+            made["budgets"].create_budget(
+                AccountId="123456789012",
+                Budget={
+                    "BudgetName": name,
+                    "BudgetType": "COST",
+                    "BudgetLimit": {"Amount": "9", "Unit": "USD"},
+                    "TimeUnit": "MONTHLY",
+                },
+            )
+        topic, _ = (
+            made["sns"].create_topic(Name=name)["TopicArn"]
+            for name in ("terradask-w-ends", "terradask-w-2-ends")
+        )
         assert leftovers("w") == [
             "bucket terradask-w-123456789012-us-east-1",
+            "budget terradask-w.all",
             "instance-profile terradask-w-worker",
             "log-group /terradask/w",
             f"nat-gateway {nat}",
             "role terradask-w-worker",
             "secret terradask/w/etl",
             "secret terradask/w/etl-2",
+            f"topic {topic}",
             f"vpc {vpc}",
         ]
         assert leftovers("w", cluster="etl") == [

@@ -247,16 +247,17 @@ def test_the_life_of_a_cluster_within_them_and_none_beyond(
     def terradask(*arguments: str) -> subprocess.CompletedProcess[str]:
         return in_this_process(*arguments, environ=limited, folder=tmp_path)
 
-    def settings(max_workers: int, worker_type: str) -> None:
+    def settings(max_workers: int, worker_type: str, *more: str) -> None:
         text = SETTINGS.format(max_workers=max_workers, worker_type=worker_type)
-        (tmp_path / "terradask.toml").write_text(text)
+        (tmp_path / "terradask.toml").write_text("\n".join([text, *more]))
 
-    def refused(call: str) -> None:
+    def refused(call: str) -> str:
         done = terradask("apply", NAME, "--yes")
         assert done.returncode == 3, done.stdout + done.stderr
         told = " ".join(done.stderr.split())
         assert f"AWS refuses autoscaling:{call}" in told
         assert "--max-workers" in told
+        return told
 
     def finished(*arguments: str) -> str:
         done = terradask(*arguments)
@@ -268,6 +269,9 @@ def test_the_life_of_a_cluster_within_them_and_none_beyond(
             settings(max_workers, worker_type)
             refused("CreateAutoScalingGroup")
             finished("destroy", NAME, "--yes")
+        settings(3, "m7i.large", "standby = 1")
+        assert "leave out standby" in refused("PutLifecycleHook")
+        finished("destroy", NAME, "--yes")
         sim.reset_calls()
         settings(3, "m7i.large")
         finished("apply", NAME, "--yes")

@@ -22,7 +22,7 @@ from terradask._clusters import limits
 from terradask._network.baseline import Baseline
 from terradask._observe import running
 from terradask.errors import QuotaExceeded
-from terradask_host.rules.limits import Limits
+from terradask_host.rules.limits import Limits, uses_of
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -82,7 +82,11 @@ def test_another_plan_of_the_same_changes_nothing(sim: Simulator, policies: Poli
 
 
 def test_the_schedulers_host_cuts_a_number_and_a_load(
-    etl: Cluster, sim: Simulator, caplog: pytest.LogCaptureFixture
+    etl: Cluster,
+    sim: Simulator,
+    policies: Policies,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
     caplog.set_level(logging.WARNING, "terradask")
     etl.scale(9)
@@ -94,10 +98,14 @@ def test_the_schedulers_host_cuts_a_number_and_a_load(
     )
     eventually(lambda: told in caplog.text)
     assert "12 are in use: 12 in sums (lia/lia)" in caplog.text
-    # A load meets the same, and says it once.
-    etl.adapt(minimum=1, maximum=9, **EAGER)
+    lia = sim.environ_of("lia", *policies["user"])
+    shown = in_this_process("scale", "sums", "9", environ=lia, folder=tmp_path)
+    assert shown.stdout == "sums: workers is scaled to 3 of 9 workers\n"
+    # A load meets the same, and says it once. It is there before its policy, which otherwise might
+    # first retire a host.
     client = etl.get_client()
     futures = client.map(_slow, range(400), pure=False)
+    etl.adapt(minimum=1, maximum=9, **EAGER)
     client.gather(futures[:200])
     assert numbers(sim, "sums")[0] == 3
     client.cancel(futures)
@@ -143,7 +151,8 @@ def test_a_start_beyond_the_teams_limit_names_who_uses_it(
     assert (row["limit"], row["used"], row["left"]) == (5.0, 3.0, 2.0)
     assert [(one["cluster"], one["amount"]) for one in row["clusters"]] == [("sums", 3.0)]
     table = in_this_process("limits", environ=bob, folder=tmp_path)
-    assert "team       blue     hosts        5" in table.stdout
+    # Columns are as wide as the other rows' names.
+    assert "team blue hosts 5" in " ".join(table.stdout.split())
     # One worker and the scheduler fit.
     started = in_this_process("start", "train", "--n-workers", "1", environ=bob, folder=tmp_path)
     assert started.returncode == 0, started.stderr
@@ -156,6 +165,30 @@ def test_a_start_beyond_the_teams_limit_names_who_uses_it(
     assert again.returncode == 0, again.stderr
     with sim.acting_as("bob", *policies["user"]):
         Workspace.load().destroy_cluster("train")
+
+
+def test_prepared_hosts_count_for_who_applied_them_before_any_start(
+    sim: Simulator, policies: Policies, tmp_path: Path
+) -> None:
+    lia = sim.environ_of("lia", *policies["user"])
+    with sim.acting_as("lia", *policies["user"]):
+        workspace = Workspace.load()
+        workspace.apply(workspace.plan_cluster("kept", standby=1, max_workers=2, **BLUE))
+        try:
+            shown = in_this_process(
+                "limits", "--owner", "lia/lia", "--json", environ=lia, folder=tmp_path
+            )
+            (vcpus,) = [r for r in json.loads(shown.stdout)["limits"] if r["measure"] == "vcpus"]
+            assert [(one["cluster"], one["amount"]) for one in vcpus["clusters"]] == [("kept", 4.0)]
+            # Schedulers' hosts read no types.
+            (group,) = sim.client("autoscaling").describe_auto_scaling_groups(
+                AutoScalingGroupNames=["terradask-default-kept-workers"]
+            )["AutoScalingGroups"]
+            (use,) = uses_of([group], "team")
+            assert (use.owner, use.prepared) == (workspace.aws.caller_arn, 1)
+            assert use.size.vcpus == 4
+        finally:
+            workspace.destroy_cluster("kept")
 
 
 def test_a_cluster_that_can_never_start_is_not_planned(sim: Simulator, policies: Policies) -> None:
@@ -173,9 +206,9 @@ def test_an_apply_compares_what_its_plan_has_compared(
     compared: list[limits.PlannedCluster] = []
     check = limits.check_planned
 
-    def recorded(*arguments: Any, **options: Any) -> None:
+    def recorded(*arguments: Any, **options: Any) -> dict[str, str]:
         compared.append(arguments[2])
-        check(*arguments, **options)
+        return check(*arguments, **options)
 
     monkeypatch.setattr(limits, "check_planned", recorded)
     stricter = Limits.read({"workspace": {"hosts": 2}})

@@ -129,7 +129,9 @@ def test_prometheus_finds_the_scheduler_and_reads_its_gauges(
                 assert one["metric"]["cluster"] == "gauged"
     assert found["terradask_workers_running"]["value"][1] == "2"
     assert float(found["terradask_worker_memory_bytes"]["value"][1]) > 1e6
-    (scheduler,) = [host for host in sim.hosts() if host.role == "scheduler"]
+    (scheduler,) = [
+        host for host in sim.hosts() if host.role == "scheduler" and host.cluster == "gauged"
+    ]
     assert found["terradask_threads"]["metric"] == {
         "workspace": "default",
         "cluster": "gauged",

@@ -55,7 +55,7 @@ SHOWING = [
     ("list", "s3:ListBucket", 0, "running  1/1"),
     ("status", "autoscaling:DescribeAutoScalingGroups", 0, "AWS refuses to show it"),
     ("status", "s3:ListBucket", 0, "1 worker runs"),
-    (f"status {NAME}", "pricing:GetProducts", 0, "cost       $? an hour"),
+    (f"status {NAME}", "pricing:GetProducts", 0, "cost       at an unknown price"),
     (f"status {NAME}", "s3:GetObject", 0, "1 worker runs"),
     (f"status {NAME}", "s3:ListBucket", 0, "1 worker runs"),
     (f"status {NAME}", "autoscaling:DescribeScalingActivities", 0, "1 worker runs"),

@@ -32,7 +32,7 @@ from distributed import Client, get_worker
 client = Client()
 print(json.dumps({
     "address": client.scheduler.address,
-    "worker": client.submit(lambda: get_worker().name).result(timeout=60),
+    "worker": client.submit(lambda: get_worker().name).result(timeout=120),
     "folder": os.getcwd(),
     "server": os.getppid(),
     "secrets": [name for name, text in os.environ.items() if "PRIVATE KEY" in text],
@@ -83,7 +83,7 @@ def status_of(link, path, **headers):
 def test_a_cell_runs_with_a_client_of_the_cluster(page, cluster, sim):
     open_notebook(page, cluster.jupyter_link)
     told = json.loads(run_cell(page, CELL))
-    attachment = Workspace.load().deployment("notes").attach(timeout_seconds=10)
+    attachment = Workspace.load().deployment("notes").attach(timeout_seconds=HANG_SECONDS)
     assert told["address"] == attachment.scheduler.private_address
     with Client(cluster) as client:
         (worker,) = client.scheduler_info(n_workers=-1)["workers"].values()
@@ -170,12 +170,12 @@ def test_the_command_serves_it_until_ctrl_c(page, cluster, sim):
 def test_an_open_kernel_keeps_the_cluster_and_an_abandoned_one_does_not(browser, sim_environ):
     options = {"idle_timeout": "20 seconds", "no_client_timeout": False, "max_workers": 1}
     with Cluster("left", n_workers=0, jupyter=True, **options) as cluster:
-        context = browser.new_context()
-        context.set_default_timeout(HANG_SECONDS * 1000)
-        page = context.new_page()
         with Client(cluster) as client:
             # A task that waits keeps the cluster until there is a kernel, however long that takes.
             waiting = client.submit(int)
+            context = browser.new_context()
+            context.set_default_timeout(HANG_SECONDS * 1000)
+            page = context.new_page()
             open_notebook(page, cluster.jupyter_link)
             waiting.cancel()
         # Its client alone, which does nothing, would not keep it.

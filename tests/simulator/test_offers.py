@@ -12,6 +12,7 @@ from terradask.errors import InvalidInput, SettingsError
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..waiting import eventually
 from .left_alone import numbers
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
@@ -53,9 +54,10 @@ def test_a_cluster_of_an_offer_stays_within_it(
                 ask()
         scaled = in_this_process("scale", "tried", "4", environ=sim_environ, folder=tmp_path)
         assert (scaled.returncode, "by the offer 'small'" in scaled.stderr) == (2, True)
-        assert numbers(sim, "tried") == (2, 2)
+        eventually(lambda: numbers(sim, "tried") == (2, 2))
         listed = in_this_process("list", environ=sim_environ, folder=tmp_path)
-        head, row = listed.stdout.splitlines()[:2]
+        head, *rows = listed.stdout.splitlines()
+        (row,) = (one for one in rows if one.startswith("tried "))
         assert row[head.index("OFFER") :].startswith("small ")
         shown = in_this_process("status", "tried", "--json", environ=sim_environ, folder=tmp_path)
         assert json.loads(shown.stdout)["offer"] == "small"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from terradask._aws.warm_pools import end_outdated
+from terradask._aws.group_facts import end_outdated
 from terradask_modules.names import group_name
 
 from ..waiting import eventually

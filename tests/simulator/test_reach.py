@@ -22,6 +22,7 @@ from ..command import in_this_process
 from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 from .acting import ACCOUNT, Account
+from .host_parts import make_interface
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
@@ -141,7 +142,7 @@ def test_the_lines_that_reach_prints_open_what_it_names(
         settings = tmp_path / "terradask.toml"
         settings.write_text(own)
         key, secret = _data(owner, stack)
-        group, address = _interface(sim, ec2, shared, stack)
+        group, address = make_interface(sim, ec2, shared, stack, DATABASE)
         stack.enter_context(database(address))
         proven = Proven(sim, tmp_path, secret)
         run, reach = proven.run, proven.reach
@@ -213,22 +214,6 @@ def _data(owner: Account, stack: contextlib.ExitStack) -> tuple[str, str]:
     secret = secrets.create_secret(Name="orders-proven", SecretString="x")["ARN"]
     stack.callback(secrets.delete_secret, SecretId=secret, ForceDeleteWithoutRecovery=True)
     return key, secret
-
-
-def _interface(
-    sim: Simulator, ec2: Any, shared: dict[str, Any], stack: contextlib.ExitStack
-) -> tuple[str, str]:
-    """Make the database's security group and interface; return its id and its address."""
-    group = ec2.create_security_group(
-        GroupName="orders", Description="database", VpcId=shared["vpc_id"]
-    )["GroupId"]
-    stack.callback(ec2.delete_security_group, GroupId=group)
-    subnet = shared["zones"]["us-east-1a"]["private_subnet_id"]
-    address = sim.add_interface(subnet, [group], name=DATABASE)
-    filters = [{"Name": "group-id", "Values": [group]}]
-    (made,) = ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
-    stack.callback(ec2.delete_network_interface, NetworkInterfaceId=made["NetworkInterfaceId"])
-    return group, address
 
 
 def _with(settings: str, lines: list[str]) -> str:

@@ -59,9 +59,10 @@ def grows_to(name, most):
     """Attach, give it work, and return whether it grows, and shrinks when that is done."""
     with Cluster.from_name(name) as cluster, Client(cluster, set_as_default=False) as client:
         found = cluster.adapting["workers"]
-        futures = client.map(slowinc, range(300), delay=0.1, pure=False)
+        # More than is done before all have joined, however long that takes.
+        futures = client.map(slowinc, range(4_000), delay=0.1, pure=False)
         eventually(lambda: len(cluster.observed) == most)
-        assert client.gather(futures) == list(range(1, 301))
+        assert client.gather(futures[:300]) == list(range(1, 301))
         del futures
         eventually(lambda: len(cluster.observed) == found.minimum)
     return found.minimum, found.maximum

@@ -66,12 +66,17 @@ def test_a_cluster_grows_with_its_work_and_shrinks_after_its_client_was_killed(c
     leave("alone", 20, 400)
     eventually(lambda: numbers(sim, "alone") == (20, 20))
     eventually(lambda: numbers(sim, "alone") == (1, 1))
-    ended = eventually(lambda: (n := hosts_ended(sim) - before) >= 19 and n)
-    calls = sim.calls(by="role")[SCHEDULER]
-    # However many hosts there are; each of them is ended by a call.
-    assert calls["autoscaling:SetDesiredCapacity"] <= 5
-    # On a busy machine tasks seem to take longer, and it may grow again.
-    assert calls["autoscaling:TerminateInstanceInAutoScalingGroup"] == ended
+
+    def calls(name: str) -> int:
+        return sim.calls(by="role")[SCHEDULER][f"autoscaling:{name}"]
+
+    # However many hosts there are. On a busy machine tasks seem to take longer, and it may grow
+    # again.
+    assert calls("SetDesiredCapacity") <= MOST / 2
+    # Each of them is ended by a call.
+    eventually(
+        lambda: calls("TerminateInstanceInAutoScalingGroup") == hosts_ended(sim) - before >= 19
+    )
 
 
 def test_while_nothing_changes_calls_are_few_however_many_workers_there_are(cluster, sim):

@@ -21,14 +21,18 @@ from terradask_simulator import Simulator
 from .. import browser as chromium
 from ..browser import NEEDS_CHROMIUM, keep
 from ..jupyterlab import lab
+from ..literal_pages import snippets
 from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_CHROMIUM]
 
+DOCS = Path(__file__).parents[2] / "docs"
+
 PATIENCE_MS = 1000 * PROCESS_SECONDS // 2
 
 CELLS = [
-    'from terradask import Cluster\n\ncluster = Cluster("etl", n_workers=3, package_sync=False)',
+    # The page that shows the picture also shows the cell.
+    snippets(DOCS / "tutorial-notebook.md")[0].rstrip(),
     "import time\n\nclient = cluster.get_client()\n"
     "slept = client.map(lambda n: time.sleep(1), range(900), pure=False)",
     "cluster",
@@ -67,7 +71,7 @@ def address(sim_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactor
     ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     document = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
-    (folder / "etl.ipynb").write_text(json.dumps(document))
+    (folder / "tutorial.ipynb").write_text(json.dumps(document))
     with lab(folder, home) as served:
         yield served
 
@@ -102,7 +106,7 @@ def run(cell: Locator, page: Page) -> None:
 def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
     address: str, page: Page, tmp_path: Path
 ) -> None:
-    page.goto(address.format("/doc/tree/etl.ipynb"))
+    page.goto(address.format("/doc/tree/tutorial.ipynb"))
     cells = page.locator(".jp-Notebook-cell")
     expect(cells).to_have_count(len(CELLS), timeout=PATIENCE_MS)
     expect(page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")).to_be_visible(
@@ -112,9 +116,9 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
     run(cells.first, page)
     view = cells.first.locator(".terradask-cluster")
     # It is there for a second or two, in which a busy machine may not look.
-    page.wait_for_function("() => [...noted].some((text) => text.includes('3 planned'))")
+    page.wait_for_function("() => [...noted].some((text) => text.includes('2 planned'))")
     keep_in_both(cells.first, "notebook-making", tmp_path)
-    expect(view).to_contain_text("3 running", timeout=PATIENCE_MS)
+    expect(view).to_contain_text("2 running", timeout=PATIENCE_MS)
     expect(view).to_contain_text("an hour", timeout=PATIENCE_MS)
     expect(view.get_by_role("link", name="dashboard")).to_have_attribute(
         "href", re.compile("http://127.0.0.1:"), timeout=PATIENCE_MS
@@ -139,12 +143,12 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
     page.set_viewport_size({"width": 1_100, "height": 760})
     # The object itself shows the same, and Dask's own page below.
     run(cells.nth(2), page)
-    expect(cells.nth(2)).to_contain_text("3 running", timeout=PATIENCE_MS)
+    expect(cells.nth(2)).to_contain_text("2 running", timeout=PATIENCE_MS)
     cells.nth(2).get_by_text("Dask's own view").click()
     expect(cells.nth(2)).to_contain_text("Total threads", timeout=PATIENCE_MS)
     cells.nth(2).screenshot(path=tmp_path / "notebook-object.png")
     run(cells.nth(3), page)
-    expect(view).to_contain_text("etl: closed after", timeout=PATIENCE_MS)
+    expect(view).to_contain_text("tutorial: closed after", timeout=PATIENCE_MS)
     expect(view).to_contain_text("its deployment is destroyed")
     expect(view.locator("a")).to_have_count(0)
 
@@ -160,9 +164,14 @@ def keep_in_both(cell: Locator, name: str, folder: Path) -> None:
 
 
 def test_a_terminal_shows_a_cluster_that_starts(
-    address: str, page: Page, tmp_path: Path, sim: Simulator
+    address: str,
+    page: Page,
+    tmp_path: Path,
+    sim: Simulator,
+    request: pytest.FixtureRequest,
 ) -> None:
     workspace = Workspace.load()
+    request.addfinalizer(lambda: workspace.destroy_cluster("nightly"))
     with sim.hollow_hosts():
         deployment = workspace.apply(workspace.plan_cluster("nightly", max_workers=40))
         deployment.start(n_workers=20)
@@ -173,6 +182,15 @@ def test_a_terminal_shows_a_cluster_that_starts(
         rows = page.locator(".jp-Terminal-body .xterm-accessibility-tree")
         expect(rows).to_contain_text("20 running", timeout=PATIENCE_MS)
         keep(page.locator(".jp-Terminal-body"), "terminal-watch.png", tmp_path)
+        for width in (640, 1_600):
+            page.keyboard.press("Control+c")
+            expect(rows).to_contain_text("closed; nothing was changed", timeout=PATIENCE_MS)
+            page.set_viewport_size({"width": width, "height": 760})
+            page.keyboard.type(f"clear; {sys.executable} -m terradask status nightly --watch\n")
+            expect(rows).not_to_contain_text("closed", timeout=PATIENCE_MS)
+            # A narrow one leaves out another host if its lines are wrapped.
+            for text in ("20 running", re.compile(r"and 1[1-9] more"), "logs in CloudWatch"):
+                expect(rows).to_contain_text(text, timeout=PATIENCE_MS)
+            page.locator(".jp-Terminal-body").screenshot(path=tmp_path / f"terminal-{width}.png")
         page.keyboard.press("Control+c")
         expect(rows).to_contain_text("closed; nothing was changed", timeout=PATIENCE_MS)
-    workspace.destroy_cluster("nightly")

@@ -14,12 +14,13 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask.errors import TerradaskError
-from terradask_host.agent.agent import PREPARED
+from terradask_host.documents import PREPARED
 from terradask_simulator import Simulator
 
 from ..invariants import over_scaled
 from ..left_over import leftovers
 from ..waiting import eventually
+from .left_alone import running
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
@@ -61,8 +62,9 @@ def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: S
             assert not before & set(pool(sim, "ready", *groups))
             status = workspace.deployment("ready").status()
             assert [status.groups[group]["prepared"] for group in groups] == [1, 1]
-            reports = {host.instance_id: host.reason for host in status.hosts}
-            assert {reports[host] for host in pool(sim, "ready", *groups)} == {PREPARED}
+            reports = {host.instance_id: (host.state, host.reason) for host in status.hosts}
+            kept = {reports[host] for host in pool(sim, "ready", *groups)}
+            assert kept == {("prepared", PREPARED)}
             requested = {
                 event.subject
                 for event in workspace.deployment("ready").events()
@@ -72,7 +74,7 @@ def test_prepared_hosts_are_kept_while_the_cluster_is_stopped_and_join_it(sim: S
         (cost,) = [row for row in workspace.costs(by="run").rows if row.facts["cluster"] == "ready"]
         # The scheduler, the two that were drawn, and the two that were prepared for the next run.
         assert cost.instances == 5
-        eventually(lambda: len(sim.running_instances()) == 0)
+        eventually(lambda: not running(sim, "ready"))
         assert sorted(pool(sim, "ready", *groups).values()) == ["Warmed:Stopped"] * 2
         workspace.destroy_cluster("ready")
         assert leftovers("default", cluster="ready") == []

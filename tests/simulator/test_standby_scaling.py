@@ -10,6 +10,7 @@ from terradask_simulator import Simulator
 from ..invariants import over_scaled
 from ..left_over import leftovers
 from ..waiting import eventually
+from .left_alone import running
 from .tasks import slowinc
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
@@ -54,16 +55,17 @@ def test_the_fallback_of_spot_and_an_adapting_cluster_take_prepared_hosts(sim: S
                 (second,) = pool(sim)
                 assert second != first
                 cluster.adapt(minimum=1, maximum=3, interval="100 ms", target_duration="1 s")
-                work = client.map(slowinc, range(60), delay=0.5, pure=False)
-                assert sum(client.gather(work)) == sum(range(1, 61))
-                seen = sim.history()["instances"]
-                assert seen[second]["joined_group"] is not None
+                # More than is done before it is taken, however long that takes.
+                work = client.map(slowinc, range(2_000), delay=0.5, pure=False)
+                eventually(lambda: sim.history()["instances"][second]["joined_group"])
+                assert sum(client.gather(work[:60])) == sum(range(1, 61))
+                del work
             # With tasks no more, it takes hosts back, and none into the pool.
             eventually(lambda: len(names()) == 1)
             eventually(lambda: list(pool(sim).values()) == ["Warmed:Stopped"])
             assert pool(sim).keys() & {first, second} == set()
             assert over_scaled(sim, NAME, at_most=3) == []
-        eventually(lambda: len(sim.running_instances()) == 0)
+        eventually(lambda: not running(sim, NAME))
         assert list(pool(sim).values()) == ["Warmed:Stopped"]
         workspace.destroy_cluster(NAME)
         assert leftovers("default", cluster=NAME) == []

@@ -75,7 +75,8 @@ def settings_of(
     return settings, answers.with_cluster(stack, lock)
 
 
-@pytest.fixture(scope="session", autouse=True)
+# Not for the session: tests elsewhere change what grants are made of.
+@pytest.fixture(scope="module", autouse=True)
 def _looked_at_once() -> Iterator[None]:
     """Look for secrets in each text once, and make the grants of each settings once: most texts of
     a stack are in the stack before too.

@@ -46,7 +46,10 @@ def test_what_no_list_of_awss_has_is_found_by_the_names_that_the_stack_gives(
     by_name = {kind.terraform for kind in KINDS.values() if isinstance(kind.find, Named)}
     wanted = by_name | {kind.terraform for kind in KINDS.values() if kind.is_optional}
     made = {
-        kind: {key: _named(block, kind in by_name) for key, block in blocks.items()}
+        kind: {
+            key: _named(block, kind in by_name, KINDS[kind].name_attribute)
+            for key, block in blocks.items()
+        }
         for kind, blocks in synth("network", **given)["resource"].items()
         if kind in wanted
     }
@@ -58,8 +61,8 @@ def test_what_no_list_of_awss_has_is_found_by_the_names_that_the_stack_gives(
     assert found == made
 
 
-def _named(block: dict[str, Any], by_name: bool) -> tuple[str, str] | None:
-    return (block["name"], block.get("path") or "/") if by_name else None
+def _named(block: dict[str, Any], by_name: bool, attribute: str = "name") -> tuple[str, str] | None:
+    return (block[attribute], block.get("path") or "/") if by_name else None
 
 
 def test_no_resource_is_kept_from_its_end_by_its_configuration_alone(synth: Synth) -> None:

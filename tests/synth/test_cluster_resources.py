@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from terradask._cleanup.state_guard import read_state
+from terradask._cleanup.state_guard import DATA, expected, kinds, read_state
 from terradask._terraform.program import TERRAFORM
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.where import Where
-from terradask_stacks.cluster_resources import DATA, expected, kinds
 
 from .conftest import ACCOUNT
 from .golden_settings import CLUSTERS, NETWORKS

@@ -86,7 +86,7 @@ def stop_before_aws(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
     (folder / "terradask.toml").touch()
     monkeypatch.setattr(Provisioner, "run", run)
-    monkeypatch.setattr(resolve_hardware, "named_catalog", named)
+    monkeypatch.setattr(resolve_hardware, "fetch_catalog", named)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (known(), prices()))
 
 

@@ -53,9 +53,10 @@ MAY_IMPORT: dict[str, set[str]] = {
 # bucket, whose the bucket is and how it encrypts, what is called at most once, container images in
 # registries, conda's channels, the names of log streams and of gauges, what workers used, which
 # group of workers grows how, what AWS's texts on launches mean, how Dask connects, workers' names,
-# and the words for states.
+# the words for states, and the version.
 SHARED = {
     "terradask": (
+        "terradask_host.__version__.",
         "terradask_host.bucket_calls.",
         "terradask_host.channel_credentials.",
         "terradask_host.commands.",

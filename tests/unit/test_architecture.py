@@ -34,7 +34,7 @@ def _aws_is_a_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
             zones={zone: there & types.keys() for zone, there in catalog().zones.items()},
         )
 
-    monkeypatch.setattr(resolve_hardware, "named_catalog", named)
+    monkeypatch.setattr(resolve_hardware, "fetch_catalog", named)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
 
 

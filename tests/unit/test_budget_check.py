@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
-from terradask._doctor.doctor import check_budgets
+from terradask._doctor.budget_check import check_budgets
 from terradask._doctor.finding import Finding
 from terradask_stacks.settings import NetworkSettings, Settings
 

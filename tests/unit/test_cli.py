@@ -12,12 +12,14 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import click
 import pytest
 
+from terradask import Cluster
 from terradask._common.text_table import table
-from terradask.cli import command, run
+from terradask.cli import _scaling, command, run
 from terradask.cli._output import ago
 from terradask_simulator import LeftRunning
 from terradask_stacks.loading import load_settings
@@ -211,6 +213,33 @@ def test_errors_of_the_simulator_are_shown_as_terradasks_are(
     assert (shown["error"], shown["problem"]) == ("NotStarted", "no embedded AWS is running")
 
 
+def test_a_switch_shows_what_it_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states: dict[str, object] = {"no_capacity": [], "throttle": 0.0}
+
+    class Planted:
+        def __init__(self, _info: object) -> None: ...
+
+        def turn(self, name: str, **settings: object) -> None:
+            if name in states:
+                states[name] = [settings]
+
+        def switches(self) -> dict[str, object]:
+            return dict(states)
+
+    monkeypatch.setattr("terradask_simulator.Switches", Planted)
+    monkeypatch.setattr("terradask_simulator.lifecycle.of_this_environment", object)
+    shown = []
+    for words in (["no_capacity", "market=spot"], ["interrupt_spot"], [], ["throttle", "--json"]):
+        assert run(["sim", "switch", *words]) == 0
+        shown.append("".join(capsys.readouterr()))
+    assert shown[0] == 'no_capacity: [{"market": "spot"}]\n'
+    assert shown[1] == "interrupt_spot: done\n"
+    assert shown[2].count("\n") == 2
+    assert json.loads(shown[3]).keys() == states.keys()
+
+
 def test_a_simulator_that_left_groups_gives_its_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,6 +349,32 @@ def test_a_defect_is_called_a_defect(
     assert "ZeroDivisionError: division by zero" in said
     assert "--debug" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        (["scale", "etl", "2"], "etl: workers is scaled to 2 workers"),
+        (["adapt", "etl", "--off"], "etl: workers doesn't adapt"),
+        (["reach", "etl", "db:5432"], "the findings"),
+    ],
+)
+def test_the_result_comes_before_the_line_with_which_a_cluster_is_left(
+    line: list[str],
+    result: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = mock.MagicMock(
+        adapting={}, worker_groups={"workers": SimpleNamespace(plan=["i-0a", "i-0b"])}
+    )
+    cluster.__enter__.return_value = cluster
+    cluster.__exit__.side_effect = lambda *_: print("etl keeps running")
+    cluster.reach.return_value.__str__.return_value = "the findings"
+    monkeypatch.setattr(Cluster, "from_name", lambda *_, **__: cluster)
+    monkeypatch.setattr(_scaling, "load_workspace", mock.MagicMock())
+    assert run(line) == 0
+    assert capsys.readouterr().out.splitlines() == [result, "etl keeps running"]
 
 
 def test_whoever_reads_may_stop_reading() -> None:

@@ -46,7 +46,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), found))
-    monkeypatch.setattr(resolve_hardware, "named_catalog", lambda *_: catalog())
+    monkeypatch.setattr(resolve_hardware, "fetch_catalog", lambda *_: catalog())
     monkeypatch.setattr(resolve_hardware, "read_zone_evidence", lambda *_: ZoneEvidence())
     return found
 

@@ -131,6 +131,9 @@ def test_alone_others_are_no_matter() -> None:
     found = cluster(each_team={"hosts": 4})
     numbers = {"scheduler": 1, "workers": 3}
     found.check(numbers, alone=True)
+    with pytest.raises(QuotaExceeded) as refused:
+        found.check({**numbers, "workers": 4}, alone=True)
+    assert "use" not in str(refused.value).partition("may use")[2].partition("\n")[0]
     with pytest.raises(QuotaExceeded, match="team blue may use 4 hosts at once"):
         found.check(numbers)
 
@@ -179,6 +182,13 @@ def test_used_and_left_of_every_limit_and_of_single_owners_and_teams() -> None:
     assert [row.who for row in use_of(limits, use, BOB, owner="ada").rows] == [ADA]
     assert [row.who for row in use_of(limits, use, BOB, team="red").rows] == ["red"]
     assert use_of(limits, use, BOB, team="none").rows == ()
+    # One that uses nothing yet has each one's limits.
+    new = Limits.read({"each_owner": {"vcpus": 16}, "each_team": {"hosts": 4}})
+    (row,) = use_of(new, use, BOB, team="green").rows
+    assert (row.who, row.left) == ("green", 4)
+    eve = f"{BOB}-eve"
+    (row,) = use_of(new, use, BOB, owner=eve).rows
+    assert (row.who, row.left) == (eve, 16)
 
 
 def test_a_month_that_cannot_be_read_is_named_and_not_counted() -> None:
@@ -341,7 +351,9 @@ def test_an_apply_asks_for_prepared_hosts(
     )
     for one in (planned, named):
         if says is None:
-            check_planned(aws, baseline, one, {}, starts=starts)
+            # By them the groups' prepared hosts count before the first start.
+            sizes = check_planned(aws, baseline, one, {}, starts=starts)
+            assert sizes == dict.fromkeys(members, HOST.to_tag())
         else:
             with pytest.raises(QuotaExceeded, match=says):
                 check_planned(aws, baseline, one, {}, starts=starts)

@@ -287,6 +287,20 @@ def test_what_is_no_wait_is_refused_by_the_name_that_was_typed(given):
     assert "never" not in str(caught.value)
 
 
+@pytest.mark.parametrize("given", [False, 0])
+def test_without_patience_aws_is_asked_once(given):
+    found = read_request(ClusterArguments(capacity_timeout=given)).given
+    assert found == {"capacity_timeout_seconds": 0}
+    assert ClusterSettings(capacity_timeout_seconds=given).capacity_timeout_seconds == 0
+
+
+@pytest.mark.parametrize("given", ["soon", True, -1])
+def test_what_is_no_patience_names_what_is(given):
+    with pytest.raises(InvalidInput, match="capacity_timeout is not a duration") as caught:
+        read_request(ClusterArguments(capacity_timeout=given))
+    assert "False: AWS's first refusal is an error" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "where"),
     [

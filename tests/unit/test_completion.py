@@ -20,6 +20,7 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.functions.hardware import OWN, SHORT_NAMES, FunctionArguments
 from terradask.errors import SetupError
 
+from ..waiting import HANG_SECONDS
 from .public_surface import docs_page
 from .settings_files import write
 
@@ -129,7 +130,7 @@ def test_a_kernel_completes_and_shows_them(tmp_path: Path) -> None:
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
 
     def asked(kind: str, **content: Any) -> Any:
-        return getattr(client, kind)(**content, reply=True, timeout=60)["content"]
+        return getattr(client, kind)(**content, reply=True, timeout=HANG_SECONDS)["content"]
 
     def completed(code: str) -> list[str]:
         return asked("complete", code=code, cursor_pos=len(code))["matches"]

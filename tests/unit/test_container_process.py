@@ -268,6 +268,7 @@ def test_a_container_has_the_limits_of_the_host_programs_unit() -> None:
         "Type",
         "ExecStartPre",
         "ExecStart",
+        "ExecStopPost",
         "Restart",
         "RestartSec",
         "KillMode",

@@ -17,7 +17,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from terradask._clusters.certificates import make_keys
-from terradask._common.progress import OncePerCause
+from terradask._common.once import OncePerCause
 from terradask._dask import dashboard
 from terradask._dask.dashboard import DashboardForward
 from terradask_host.http_proxy import pipes, server

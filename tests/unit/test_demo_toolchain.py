@@ -49,6 +49,14 @@ def test_without_terraform_one_line_brings_it_and_nothing_starts(
     assert "https://opentofu.org" in advice
 
 
+def test_without_the_extras_packages_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main_job, "_embedded_aws", lambda _printer: pytest.fail("AWS started"))
+    monkeypatch.setattr(toolchain, "find_spec", {"s3fs": "there"}.get)
+    with pytest.raises(SetupError, match="the demo needs pandas, pyarrow") as caught:
+        run_demo(DemoPrinter(lambda _line: None))
+    assert "terradask[demo]" in str(caught.value.advice)
+
+
 @pytest.mark.usefixtures("no_library")
 def test_the_line_is_left_out_where_it_would_not_help(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

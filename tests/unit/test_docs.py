@@ -108,6 +108,16 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_a_test_makes_each_picture_of_a_screen() -> None:
+    """Drawings are SVG; one of those is of a terminal."""
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py")]
+    sources = "".join(text for text in texts if re.search(r"browser import .*\bkeep\b", text))
+    shown = [path.stem.removesuffix("-dark") for path in ROOT.glob("docs/images/*.png")]
+    assert len(shown) > 10
+    called = r'"{0}\.png"|keep_in_both\(.*"{0}"|\): "{0}"'
+    assert [name for name in shown if not re.search(called.format(name), sources)] == []
+
+
 def test_every_page_is_reachable_from_the_index() -> None:
     missing = [
         str(page.relative_to(ROOT))

@@ -76,6 +76,8 @@ def test_every_page_of_the_documentation_is_in_it(site: Path) -> None:
         p for p in pages if not (site / p.relative_to(ROOT)).with_suffix(".html").exists()
     ] == []
     assert (site / "docs/images/overview.svg").exists()
+    schema = (ROOT / "docs/report.schema.json").read_bytes()
+    assert (site / "docs/report.schema.json").read_bytes() == schema
 
 
 class Links(HTMLParser):
@@ -196,6 +198,12 @@ def test_it_is_read_at_both_widths_and_searched(url: str) -> None:
             page.wait_for_function(f"{place} >= 0")
             page.get_by_role("link", name="First steps", exact=True).first.click()
             page.wait_for_url(f"{url}/docs/first-steps.html")
+            grounds = []
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert len(set(grounds)) == 2
+            page.emulate_media(color_scheme="light")
             page.goto(f"{url}/search.html?q=spot_with_fallback")
             page.locator("#search-results li a").first.wait_for()
             assert complaints == []

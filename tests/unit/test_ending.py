@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from terradask._dask import ending
 from terradask._dask.ending import Ending, wait_for_endings
 from terradask._dask.threads import Threads
 
@@ -21,13 +22,19 @@ class Left:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.goes_on = threading.Event()
+        #: Requests to stop that come before Terraform runs.
+        self.early = 0
         self.deployment = SimpleNamespace(name="etl", zero_run=self.done.append)
         self.attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
         self.workspace = SimpleNamespace(cancel=self.cancel)
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
+        self.early -= 1
+        if self.early >= 0:
+            return False
         self.done.append("cancelled")
         self.goes_on.set()
+        return True
 
     def end(self, _ending: Ending) -> None:
         assert self.goes_on.wait(HANG_SECONDS)
@@ -48,11 +55,11 @@ class Interrupted(threading.Event):
 
 def begun(cluster: Any) -> Ending:
     async def begin() -> Ending:
-        ending = Ending(cluster, "destroy", asyncio.get_running_loop())
+        made = Ending(cluster, "destroy", asyncio.get_running_loop())
         threads = Threads()
-        ending.begin(threads, cluster.end)
+        made.begin(threads, cluster.end)
         threads.shutdown()
-        return ending
+        return made
 
     return asyncio.run(begin())
 
@@ -67,10 +74,14 @@ def test_the_end_of_the_process_waits_for_it() -> None:
     del kept
 
 
+@pytest.mark.parametrize("early", [0, 2])
 def test_a_ctrl_c_meanwhile_leaves_groups_at_zero_and_names_the_command(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, early: int
 ) -> None:
+    """Also one before the end has come to Terraform."""
+    monkeypatch.setattr(ending, "_POLL_SECONDS", 0.01)
     cluster = Left()
+    cluster.early = early
     kept = begun(cluster)
     kept._is_over = Interrupted()
     wait_for_endings()

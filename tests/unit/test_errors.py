@@ -130,6 +130,21 @@ def test_callers_can_catch_by_builtin_class():
         raise errors.InvalidInput("gpu is not supported by terradask")
 
 
+@pytest.mark.parametrize(
+    ("action", "advice"),
+    [
+        ("autoscaling:CreateAutoScalingGroup", "try a smaller max_workers"),
+        ("autoscaling:PutWarmPool", "leave out standby"),
+        ("autoscaling:PutLifecycleHook", "leave out standby"),
+        ("s3:GetObject", "ask an administrator"),
+    ],
+)
+def test_a_refusal_names_the_limit_that_may_be_its_reason(action: str, advice: str):
+    error = errors.AccessDenied(action, "no")
+    assert advice in str(error.advice)
+    assert ("--max-workers" in str(error.advice)) is action.startswith("autoscaling")
+
+
 def test_texts_carry_the_fields():
     assert "1 of 4 workers" in str(errors.WorkersMissing("late", wanted=4, arrived=1))
     mismatch = str(

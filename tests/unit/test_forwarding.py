@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -222,11 +221,12 @@ def test_a_client_that_is_killed_takes_the_plugin_with_it(
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, *arguments], stdout=subprocess.PIPE, text=True
     ) as client:
-        assert client.stdout is not None
-        port = int(client.stdout.readline())
-        assert said_again(port) == b"hello"
-        client.send_signal(signal.SIGKILL)
-        client.wait()
+        try:
+            assert client.stdout is not None
+            port = int(client.stdout.readline())
+            assert said_again(port) == b"hello"
+        finally:
+            client.kill()
     eventually(lambda: not command_lines(name))
     eventually(lambda: not sessions._sessions)
     with pytest.raises(OSError, match="refused"):

@@ -13,8 +13,8 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._observe.run_costs.account import Account, AccountGroup, Use
+from terradask._observe.run_costs.book import entries_of, in_order
 from terradask._plans.applied import History, HistoryEntry
-from terradask._workspace.costs import entries_of, in_order
 
 from ..moto_account import moto_account
 

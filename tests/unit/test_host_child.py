@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,23 @@ def test_a_process_ends_when_the_host_program_goes(tmp_path: Path) -> None:
     said, end = drain(events, child.number)
     assert (said, end.code) == ([], -signal.SIGKILL)
     child.kill()
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_printed_line_and_its_end_are_written_at_once(stream: str) -> None:
+    """So no other thread's line gets in between."""
+    code = (
+        f"import runpy, sys; runpy.run_path({str(LAUNCHER)!r}, run_name='__mp_main__');"
+        f"print('a task', 'speaks', file=sys.{stream})"
+    )
+    # Each call that writes makes a message of its own.
+    read, written = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    read.settimeout(HANG_SECONDS)
+    with read, written:
+        environ = child_environ(os.environ, home=Path("/"), region="us-east-1", run_environ={})
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: written}
+        subprocess.run([sys.executable, "-c", code], env=environ, check=True, **streams)
+        assert read.recv(100) == b"a task speaks\n"
 
 
 def test_sending_to_a_process_that_is_gone_is_no_error(tmp_path: Path) -> None:

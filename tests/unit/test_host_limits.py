@@ -13,7 +13,7 @@ from terradask_host.agent import scale_commands, worker_hosts
 from terradask_host.agent.shared_limits import SharedLimits
 from terradask_host.documents import MonthSpent
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.rules.limits import Meter, Size, Use
+from terradask_host.rules.limits import Meter, Size, Use, scopes_of
 from terradask_host.scaling_policy import ScalingPolicy
 
 from .scaler_stand import stands
@@ -187,8 +187,8 @@ def test_a_meter_goes_on_by_the_hour_and_begins_anew_with_a_month():
         Use("etl", ADA, "blue", "workers", 2, Size(4, 0, Decimal("0.5"))),
         Use("train", BOB, "blue", "workers", 1, Size(4, 0, Decimal(2))),
     ]
-    scopes = [("workspace", ""), ("owner", ADA), ("team", "red")]
-    meter = Meter.of("2026-11-30T20:00:00Z", {("workspace", ""): 10.0, ("owner", ADA): 1.25})
+    scopes = scopes_of(ADA, "red")
+    meter = Meter.of(MonthSpent("2026-11-30T20:00:00Z", 10.0, 1.25), ADA, "red")
     at = datetime.datetime(2026, 11, 30, 22, tzinfo=datetime.UTC)
     later = meter.advanced(at, uses, scopes)
     assert later.spent == {
@@ -246,3 +246,36 @@ def test_the_clusters_own_prepared_hosts_count_beside_its_workers():
     # The scheduler, its worker, two that are prepared: two more.
     assert limits.cut("workers", 1, 9) == 3
     assert "6 hosts" in told[0]
+
+
+def test_a_growth_is_compared_with_what_others_have_added_a_moment_ago():
+    others, reads = [described("train", "workers", 3, owner=BOB)], []
+
+    def read():
+        reads.append(len(others))
+        return [*OWN, *others]
+
+    limits = SharedLimits(
+        lambda: {"format": 1, "workspace": {"hosts": 9}},
+        read,
+        cluster="etl",
+        owner=ADA,
+        age_seconds=30.0,
+        send=lambda _: None,
+        log=print,
+        report=lambda group, text: None,
+    )
+    # The scheduler, three of Bob's, and four of nine.
+    limits.begin({"workers": (Group("workers-spot", 1, 9),), "gpu": (Group("gpu", 0, 9),)})
+    assert limits.cut("workers", 1, 4) == 4
+    assert limits.cut("gpu", 0, 1) == 1
+    assert len(reads) == 1
+    others[0] = described("train", "workers", 4, owner=BOB)
+    grown = {"workers": (Group("workers-spot", 4, 9),), "gpu": (Group("gpu", 0, 9),)}
+    limits.begin(grown)
+    assert limits.cut("workers", 4, 9) == 4
+    assert len(reads) == 2
+    # While nothing is left, the last read is enough: loads come every few seconds.
+    limits.begin(grown)
+    assert limits.cut("workers", 4, 9) == 4
+    assert len(reads) == 2

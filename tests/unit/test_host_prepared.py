@@ -10,11 +10,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask_host import states
-from terradask_host.agent.agent import PREPARED, Agent
+from terradask_host.agent.agent import Agent
 from terradask_host.agent.event_queue import EventQueue, Stop
-from terradask_host.agent.groups import LaunchHook
+from terradask_host.agent.launch_hook import LaunchHook
 from terradask_host.agent.report import Reporter
 from terradask_host.config import Paths
+from terradask_host.documents import PREPARED
 from terradask_host.metadata import Identity
 from terradask_host.timing import Timing
 

@@ -11,6 +11,7 @@ from distributed.security import Security
 
 from terradask_host.preload import retirement
 from terradask_host.preload.retirement import RETIRED, remember_retired
+from terradask_host.preload.worker_admission import NAMES_OPERATION
 from terradask_host.preload.workers import CloseReasons, HostedWorkers
 from terradask_host.rules.policy import FORGOTTEN
 
@@ -91,6 +92,35 @@ def test_without_an_answer_it_is_forgotten(
     assert "can't ask whether it was retired" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("ends", [True, False])
+async def test_leaving_without_retiring_is_said_unless_the_cluster_ends(
+    capsys: pytest.CaptureFixture[str], *, ends: bool
+) -> None:
+    reasons = CloseReasons()
+    reasons.record()
+    async with Scheduler(host="127.0.0.1", port=0, dashboard_address=":0") as scheduler:
+
+        async def breaks_off(comm: Any, names: list[str]) -> None:
+            comm.abort()
+            if ends:
+                await asyncio.sleep(0.1)
+                closing.append(asyncio.ensure_future(scheduler.close(reason="host-leaves")))
+
+        closing: list[asyncio.Future[None]] = []
+        scheduler.handlers[NAMES_OPERATION] = breaks_off
+        workers = HostedWorkers(
+            Nanny,
+            scheduler.address,
+            [{"name": "i-0a", "nthreads": 1, "host": "127.0.0.1"}],
+            security=Security(),
+            dashboard=False,
+        )
+        await workers.start()
+        await asyncio.wait_for(workers.retire(HANG_SECONDS, reasons), HANG_SECONDS)
+        await asyncio.gather(*closing)
+    assert ("leaving without retiring: CommClosedError" in capsys.readouterr().err) is not ends
+
+
 class ClosedByItsScheduler:
     """A worker that its scheduler closes soon after the host is told to leave."""
 
@@ -115,6 +145,6 @@ async def test_a_scheduler_that_answers_no_more_keeps_no_host() -> None:
         ClosedByItsScheduler, f"tcp://127.0.0.1:{port}", [{"name": "i-0a"}], security=Security()
     )
     async with silent:
-        await asyncio.wait_for(workers.retire(10 * HANG_SECONDS), HANG_SECONDS)
+        await asyncio.wait_for(workers.retire(10 * HANG_SECONDS, CloseReasons()), HANG_SECONDS)
     (worker,) = workers._workers.values()
     assert worker.closes == 1

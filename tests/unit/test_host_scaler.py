@@ -341,6 +341,7 @@ def test_a_number_is_kept_until_its_group_has_it_and_its_hosts_have_left(stand):
     here.scale({"gpu": 3, "workers": 1}, loaded=["i-1", "i-2"])
     assert here.numbers == [{"gpu": 3, "workers": 1}]
     here.scaler.take({"hosts": ["i-1"], "kept": []})
+    here.observed("i-2")
     here.settle()
     assert here.numbers[1:] == [{"gpu": 3}]
     here.adapt({"gpu": EAGER.to_document()})

@@ -150,6 +150,23 @@ def test_a_rollback_in_order_is_logged_at_a_signal_alone(caplog: pytest.LogCaptu
     assert len(caplog.messages) == 1
 
 
+def test_what_a_second_ctrl_c_has_shown_is_not_logged_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    etl = cast("Any", Etl())
+    made = Made(etl, etl, "created")
+
+    def interrupted_again() -> None:
+        made.note_unfinished(KeyboardInterrupt())
+        # The loop cancels its tasks as it ends.
+        made.note_unfinished(asyncio.CancelledError())
+        raise OSError("the process ends")
+
+    etl.stop = interrupted_again
+    made.roll_back_after(asyncio.CancelledError(), silent)
+    assert caplog.messages == []
+
+
 def explained(status: Status, **fields: Any) -> str:
     lifecycle = Lifecycle.__new__(Lifecycle)
     values = {
@@ -159,8 +176,7 @@ def explained(status: Status, **fields: Any) -> str:
         "is_made": True,
         "_stops": False,
         "_is_ended": False,
-        "_ends": None if status == Status.running else fields.get("shutdown_on_close", True),
-        "_ending": None,
+        "_ending": None if fields.get("shutdown_on_close", True) else False,
         **fields,
     }
     for name, value in values.items():
@@ -215,6 +231,20 @@ def test_a_script_ends_by_the_signal_with_two_lines() -> None:
     )
     assert done.returncode == -signal.SIGINT
     assert done.stderr == "interrupted: a\N{REPLACEMENT CHARACTER}[2J\n  left: b\n"
+
+
+def test_a_third_ctrl_c_that_python_ignores_shows_the_lines_once() -> None:
+    program = (
+        "import terradask\nfrom terradask_modules.short_errors import explain_interrupt\n"
+        "class Owner:\n    def __del__(self):\n        raise KeyboardInterrupt\n"
+        "try:\n    raise KeyboardInterrupt\nexcept KeyboardInterrupt as error:\n"
+        "    explain_interrupt(error, 'a', 'b')\n    Owner()\n    raise"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == "interrupted: a\n  left: b\n"
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import pytest
 from distributed import rpc
 
 from terradask._clusters.jobs.store import JobOutput
-from terradask._dask import job as job_module
+from terradask._dask import job_requests
 from terradask._dask.commands import send
-from terradask._dask.job import JobRequests, prepare_job
+from terradask._dask.job import prepare_job
+from terradask._dask.job_requests import JobRequests
 from terradask.errors import ClusterError, EndpointUnreachable
 from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
 from terradask_host.jobs import MOST_FILES_BYTES, JobRecord, output_name, record_name
@@ -82,7 +83,7 @@ class Bucket:
 
 @pytest.fixture
 async def found(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
-    monkeypatch.setattr(job_module, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(job_requests, "_PAUSE_SECONDS", 0.05)
     async with running() as one:
         handlers = {
             SubmitJob: one.jobs.submit,

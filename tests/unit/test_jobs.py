@@ -15,7 +15,9 @@ import pytest
 
 from terradask._clusters.jobs.files import find_files, pack
 from terradask._clusters.jobs.store import JobOutput, printable_text
-from terradask._dask.job import for_submission, parse_array, prepare_job
+from terradask._dask.job import prepare_job
+from terradask._dask.job_requests import for_submission
+from terradask.cli._run_command import parse_array
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
 from terradask_host.jobs import (

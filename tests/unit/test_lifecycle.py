@@ -27,6 +27,7 @@ from terradask._dask.request import Request
 from terradask._dask.rollback import note_left_behind, note_rolled_back
 from terradask._dask.threads import _THREADS, Threads
 from terradask._dask.waiting import WorkerWaiter
+from terradask._observe.status import HostReports
 from terradask.errors import ClusterClosed, ClusterStopped
 from terradask_host.documents import Run
 
@@ -228,7 +229,7 @@ def test_closing_while_it_waits_for_workers_ends_it_once():
             health=opened.health,
             call=opened.threads.call,
         )
-        waiter = WorkerWaiter(pool)
+        waiter = WorkerWaiter(pool, HostReports(opened.deployed.objects, "r1"))
 
         async def attach(provisioned):
             opened.health.status = Status.running

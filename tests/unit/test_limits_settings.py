@@ -5,6 +5,7 @@ clients read of it.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from terradask_stacks.lock import LimitsLock, NetworkLock
 from terradask_stacks.settings import Settings
 
 from .baselines import ACCOUNT, baseline
+from .settings_files import problems, write
 
 ADA = f"arn:aws:iam::{ACCOUNT}:user/ada"
 LIMITS = {"workspace": {"hosts": 9}, "owners": {ADA: {"gpus": 0}}}
@@ -34,6 +36,8 @@ LIMITS = {"workspace": {"hosts": 9}, "owners": {ADA: {"gpus": 0}}}
         ({"workspaces": {"hosts": 1}}, "did you mean workspace?"),
         ({"owners": {"ada": {"hosts": 1}}}, "'ada' is not the ARN of a caller"),
         ({"owners": {"arn:aws:s3:::bucket": {"hosts": 1}}}, "is not the ARN of a caller"),
+        # No caller is a role: its sessions are.
+        ({"owners": {f"arn:aws:iam::{ACCOUNT}:role/Data": {"hosts": 1}}}, "assumed-role/Data/ada"),
         ({"teams": {"": {"hosts": 1}}}, "a team without a name"),
         ({"teams": {"blue,red": {"hosts": 1}}}, "IAM refuses ','"),
         ({"team_tag": "terradask:cluster"}, "begins with a reserved prefix"),
@@ -44,6 +48,16 @@ def test_bad_values_are_refused_by_their_name(limits: dict[str, Any], says: str)
     with pytest.raises(SettingsError) as refused:
         load_settings(environ={}, overrides={"limits": limits})
     assert says in str(refused.value)
+
+
+def test_the_place_of_a_bad_value_is_its_own(tmp_path: Path) -> None:
+    text = f'[limits.workspace]\nhosts = -1\n[limits.owners."{ADA}"]\ngpus = -1\n'
+    found = problems(write(tmp_path, text))
+    assert [where.partition(" in ")[0] for where in found] == [
+        "limits.workspace.hosts",
+        f"limits.owners.{ADA}",
+    ]
+    assert [where.partition(", at ")[2] for where in found] == ["", "gpus"]
 
 
 def aws(caller: str = ADA) -> Any:

@@ -263,6 +263,20 @@ def test_a_reason_is_whole_and_takes_no_column_of_others() -> None:
     assert many.count("  no wh") == 9
 
 
+@pytest.mark.parametrize("columns", [30, 38, 60])
+@pytest.mark.parametrize("name", ["making", "failed", "one", "thousand"])
+def test_a_narrow_terminal_has_state_price_and_steps_on_lines_of_their_own(
+    name: str, columns: int
+) -> None:
+    view = replace(VIEWS[name], name="nightly-of-a-team-with-long-name")
+    lines = drawn(view, columns=columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    frame, shown = frame_of(view), "".join("".join(lines).split())
+    words = [frame.state, frame.price, *(step.name for step in frame.steps)]
+    words += [frame.bar.text] if frame.bar else []
+    assert [word for word in words if "".join(word.split()) not in shown] == []
+
+
 def test_a_row_without_a_host_steps_back_behind_the_first_of_its_kind() -> None:
     frame = frame_of(MAKING)
     assert [host.is_repeated for host in frame.hosts] == [False, False, *[True] * 8]

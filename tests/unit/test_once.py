@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from terradask._common.progress import OncePerCause
+from terradask._common.once import OncePerCause
 
 
 def test_a_cause_is_new_once_until_all_is_well() -> None:

@@ -54,6 +54,10 @@ def attachment(python, packages):
     return Attachment(descriptor, run, scheduler, keys)
 
 
+def starter(start):
+    return SimpleNamespace(begin=lambda settings: None, start=start)
+
+
 def launch_of(deployment, settings, root=None):
     workspace = SimpleNamespace(root=root, settings=Settings())
     return Launch(
@@ -61,6 +65,21 @@ def launch_of(deployment, settings, root=None):
         on_status=lambda deployment, status: None,
         cancelled=threading.Event(),
     )
+
+
+def test_several_cancellations_are_one_request_to_terraform():
+    """Another one would kill it. One that came before it ran is made again."""
+    runs, asked = iter((False, True)), []
+
+    def cancel():
+        asked.append("stop")
+        return next(runs)
+
+    provisioner = Provisioner(Request("etl"), silent)
+    provisioner._made = Made(SimpleNamespace(cancel=cancel), SimpleNamespace(name="etl"))
+    for _ in range(3):
+        provisioner.cancel()
+    assert asked == ["stop", "stop"]
 
 
 def test_the_same_versions_are_fine():
@@ -107,8 +126,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         started_run_id=None,
         descriptor=NO_PACKAGES,
         current_run=lambda: None,
-        _begin_start=lambda settings: None,
-        _start_as=lambda change, **_: SimpleNamespace(run_id="theirs"),
+        _starter=starter(lambda change, **_: SimpleNamespace(run_id="theirs")),
     )
     settings = ClusterSettings(use_scheduler_public_ip=False)
     launch = launch_of(deployment, settings)
@@ -223,8 +241,9 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
         name="etl",
         started_run_id="r1",
         descriptor=NO_PACKAGES,
-        _begin_start=lambda settings: None,
-        _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
+        _starter=starter(
+            lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1")
+        ),
     )
     settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
     launch_of(deployment, settings, tmp_path).start()
@@ -240,8 +259,9 @@ def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_
         name="etl",
         started_run_id="r1",
         descriptor=NO_PACKAGES,
-        _begin_start=lambda settings: None,
-        _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
+        _starter=starter(
+            lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1")
+        ),
     )
     deployed = ClusterSettings(
         use_scheduler_public_ip=False, package_sync=["Pandas"], package_sync_strict=True
@@ -266,7 +286,7 @@ def test_what_a_start_would_refuse_leaves_a_deployed_cluster_as_it_is(tmp_path):
     deployment = SimpleNamespace(
         name="etl",
         descriptor=SimpleNamespace(lock={}, architecture="x86_64"),
-        _begin_start=lambda settings: None,
+        _starter=starter(None),
     )
     settings = ClusterSettings(package_sync=["no-such-package"], use_scheduler_public_ip=False)
     launch = launch_of(deployment, settings, tmp_path)
@@ -289,7 +309,7 @@ def test_a_start_in_another_zone_repeats_no_warning(caplog):
         return SimpleNamespace(
             name="etl",
             descriptor=SimpleNamespace(zone=zone),
-            _start_as=lambda change, **_: attached.run,
+            _starter=starter(lambda change, **_: attached.run),
             attach=lambda **_: attach(zone),
             stop=lambda: None,
         )

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from terradask._clusters.reach.advice import Side
+from terradask._clusters.reach.explanation import explain, side_of
 from terradask._clusters.reach.outbound import read_rules
 from terradask._clusters.reach.result import Found, Reach, Reached, judge
 from terradask._clusters.reach.targets import read_target
 from terradask._dask import reach as client
-from terradask._dask.reach import ReachTests, explain, side_of
+from terradask._dask.reach import ReachTests
 from terradask._network.baseline import Baseline
 from terradask.cli import run
 from terradask.errors import AccessDenied, InvalidInput, WorkersMissing

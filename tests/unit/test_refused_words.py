@@ -63,7 +63,7 @@ def record() -> Iterator[Any]:
         aws = Aws("us-east-1")
         aws.client("secretsmanager").create_secret(Name=SECRET, SecretString="{}")
         objects = SimpleNamespace(read_bytes=lambda _: b"{}", read=lambda _: None)
-        yield SimpleNamespace(aws=aws, descriptor=DESCRIPTOR, objects=objects)
+        yield SimpleNamespace(name="etl", aws=aws, descriptor=DESCRIPTOR, objects=objects)
 
 
 @pytest.mark.parametrize("days", [0, 7], ids=["gone", "to be deleted"])

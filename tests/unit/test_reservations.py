@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from terradask._aws.session import Aws
@@ -189,6 +191,13 @@ def checked(hosts: ReservedHosts = HOSTS, *, starts: bool = True) -> list[str]:
     return warned
 
 
+def test_prepared_hosts_are_in_the_reservation_too_while_they_are_prepared(reserve: Any) -> None:
+    reserve(replace(ONE, free=4))
+    assert checked(replace(HOSTS, standby=2)) == []
+    (warning,) = checked(replace(HOSTS, standby=3))
+    assert "4 machines for 2 workers and 3 prepared hosts" in warning
+
+
 def test_as_many_as_are_free_may_start(reserve: Any) -> None:
     reserve(ONE)
     assert checked() == []
@@ -242,7 +251,7 @@ def test_a_block_is_planned_before_it_begins_and_started_within_its_times(reserv
 
 
 def test_the_last_half_hour_of_a_block_is_over(reserve: Any) -> None:
-    late = NOW + 0.4 * HOUR
+    late = datetime.datetime.now(datetime.UTC) + 0.4 * HOUR
     reserve(replace(BLOCK, ends=late))
     with pytest.raises(NoCapacity, match="can't be used now"):
         checked()
@@ -265,3 +274,22 @@ def test_what_is_said_of_a_choice() -> None:
     assert (reserved.zones, reserved.types, reserved.is_firm) == ({A, B}, ("m5.xlarge",), True)
     assert "2 of 4 m5.xlarge free in us-east-1b" in reserved.given
     assert resolve_hardware.ZONE == "zone"
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "problem"),
+    [
+        (ID, "InvalidCapacityReservationId.NotFound", "no such capacity reservation"),
+        (GROUP, "NotFoundException", "no such resource group"),
+    ],
+)
+def test_what_is_not_there_is_named(target: str, code: str, problem: str) -> None:
+    def absent(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": code, "Message": "no"}}, "Describe")
+
+    paginator = SimpleNamespace(paginate=absent)
+    client = SimpleNamespace(get_paginator=lambda _: paginator, can_paginate=lambda _: True)
+    aws: Any = SimpleNamespace(region="us-east-1", client=lambda _: client)
+    with pytest.raises(InvalidInput, match=problem) as caught:
+        reservations.read_reservations(aws, target, "cluster.capacity_reservation")
+    assert target in str(caught.value.given)

@@ -46,7 +46,7 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
-    monkeypatch.setattr(resolve_hardware, "named_catalog", found.named)
+    monkeypatch.setattr(resolve_hardware, "fetch_catalog", found.named)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", found.everything)
     return found
 

@@ -181,8 +181,13 @@ def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
         hurried += bool(world.wake)
         launching += bool(world.launching)
         target = world.draws.randint(0, world.desired)
+        shown = [one for one in world.alive if one not in world.hidden]
+        named = world.draws.sample(shown, min(len(shown), world.desired - target))
+        by_name = number % 3 == 0
+        if by_name:
+            target = world.desired - len(named)
         try:
-            world.scale({"workers": target})
+            world.scale(*(({}, named) if by_name else ({"workers": target},)))
             world.hidden.clear()
             world.launching.clear()
             eventually(world.is_settled)
@@ -190,6 +195,7 @@ def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
             world.scaler.close(5)
         assert len(world.alive) == world.desired == target, number
         assert world.betrayed == set(), number
+        assert not by_name or world.ended == set(named), number
         removed += len(world.ended)
     assert removed > ROUNDS
     assert min(hidden, hurried, launching) > ROUNDS / 5
@@ -272,3 +278,28 @@ def test_an_end_whose_answer_was_lost_is_looked_up(worlds: Any) -> None:
     world.scale({"workers": 2})
     eventually(world.is_settled)
     assert world.desired == len(world.alive) == 2
+
+
+class ReplacesWhoFails(World):
+    """An AWS whose host ends by itself while its worker is being retired: another one comes."""
+
+    failed = False
+
+    def send(self, word: dict[str, Any]) -> None:
+        if word["do"] == "retire" and not self.failed:
+            self.failed = True
+            self._end(word["hosts"])
+            self.alive.append("i-100")
+        super().send(word)
+
+
+@pytest.mark.parametrize("asked", [({"workers": 2},), ({}, ["i-002"])])
+def test_a_host_that_fails_while_it_is_retired_is_not_replaced_for_good(
+    worlds: Any, monkeypatch: pytest.MonkeyPatch, asked: Any
+) -> None:
+    monkeypatch.setattr(worker_hosts, "FRESH_SECONDS", 0.0)
+    world = worlds(random.Random(1), 3, ReplacesWhoFails)
+    world.joined, world.launching = {"i-000", "i-001"}, set()
+    world.scale(*asked)
+    eventually(world.is_settled)
+    assert (world.desired, world.alive) == (2, ["i-000", "i-001"])

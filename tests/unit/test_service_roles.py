@@ -11,13 +11,13 @@ import pytest
 from botocore.stub import Stubber
 
 from terradask._aws.service_roles import ensure_service_roles, find_service_roles
-from terradask._doctor.doctor import (
-    check_service_roles,
+from terradask._doctor.doctor import check_service_roles
+from terradask._doctor.finding import Finding
+from terradask._doctor.volume_key_check import (
     check_volume_key,
     missing_statements,
     statements_for,
 )
-from terradask._doctor.finding import Finding
 from terradask.errors import AccessDenied, AwsError
 
 from .stubbed_aws import ACCOUNT, StubbedAws, aws

@@ -77,13 +77,13 @@ def test_a_notebook_shows_the_text_and_the_users_lines(notebook: Kernel) -> None
     assert shown.error.splitlines()[-1] == "  to do: choose another name, such as 'etl-x'"
     assert len(shown.error.splitlines()) <= 18
     assert "terradask/" not in shown.error
-    assert "(6 frames of libraries left out; %tb shows all)" in shown.error
+    assert "(5 frames of libraries left out; %tb shows all)" in shown.error
 
 
 def test_a_notebook_shows_all_when_asked(notebook: Kernel) -> None:
     notebook.run("mine('Etl X')")
     again = notebook.run("%tb")
-    assert again.frames == 8, again.error
+    assert again.frames == 7, again.error
     assert LAST_FRAME in again.error
     notebook.run(f"%env {DEBUG_VARIABLE}=1")
     assert LAST_FRAME in notebook.run("mine('Etl X')").error
@@ -252,6 +252,21 @@ async def forgotten():
     asyncio.create_task(one())
     await asyncio.sleep(0)
 
+class Owner:
+    def __del__(self):
+        Cluster("Etl X")
+
+class Strange:
+    def __del__(self):
+        {}["key"]
+
+    def __repr__(self):
+        return Cluster("Etl X")
+
+if sys.argv[1:] == ["ignored"]:
+    Owner()
+    Strange()
+    sys.exit()
 if sys.argv[1:] == ["aside"]:
     thread = threading.Thread(target=asyncio.run, args=[one()], name="own")
     thread.start(), thread.join()
@@ -285,7 +300,7 @@ def test_a_script_ends_with_the_text_and_its_line(
     logged, _, shown = done.stderr.partition("after the log\n")
     assert LAST_FRAME in logged
     assert 'Cluster("Etl X")' in shown
-    assert "(6 frames of libraries left out; TERRADASK_DEBUG=1 shows all)" in shown
+    assert "(5 frames of libraries left out; TERRADASK_DEBUG=1 shows all)" in shown
     assert NAME_ERROR in shown
     assert LAST_FRAME not in shown
     assert len(shown.splitlines()) <= 9
@@ -310,6 +325,20 @@ def test_threads_and_tasks_of_a_script_show_the_text_and_its_line(
         assert NAME_ERROR in each
         assert 'Cluster("Etl X")' in each
         assert (LAST_FRAME in each) == (each is logged)
+
+
+def test_what_python_ignores_shows_the_text_and_its_line(
+    script: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    shown = run_python([script, "ignored"], environ, tmp_path).stderr
+    own, _, others = shown.partition("Exception ignored")[2].partition("Exception ignored")
+    assert "Owner.__del__" in own.splitlines()[0]
+    assert 'Cluster("Etl X")' in own
+    assert NAME_ERROR in own
+    assert LAST_FRAME not in shown
+    assert len(own.splitlines()) <= 10
+    assert "Strange.__del__" in others.splitlines()[0]
+    assert "KeyError: 'key'" in others
 
 
 def test_a_scripts_own_hook_stays(script: str, environ: dict[str, str], tmp_path: Path) -> None:

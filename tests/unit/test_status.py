@@ -9,10 +9,16 @@ import pytest
 
 from terradask._clusters.overview import ClusterOverview
 from terradask._observe.documents import Descriptor, derive_state
-from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address, status_of
+from terradask._observe.status import (
+    DeploymentStatus,
+    _ssh_command,
+    dial_address,
+    hosts_by_state,
+    status_of,
+)
 from terradask._observe.verdict import Facts, judge
 from terradask.cli._deployments import _HEADS, _row, status_text
-from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask_host.documents import PREPARED, Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_stacks.settings import ClusterSettings
 
@@ -78,6 +84,23 @@ def test_prepared_hosts_of_all_groups_of_workers_count():
     groups = ZERO | {"workers": dataclasses.replace(ZERO["workers"], prepared=1)}
     found = status_of(record, [groups, None, None, (), False])
     assert "1 of 3 prepared hosts" in found.verdict.text
+
+
+@pytest.mark.parametrize(("number", "state"), [(1, "prepared"), (0, "left")])
+def test_a_host_that_aws_keeps_is_prepared_and_not_gone(number, state):
+    descriptor = Descriptor(
+        "default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {}
+    )
+    record = SimpleNamespace(name="etl", descriptor=descriptor)
+    groups = UP | {"workers": dataclasses.replace(UP["workers"], prepared=number)}
+    kept = dataclasses.replace(host("workers", "left"), instance_id="i-2", reason=PREPARED)
+    other = dataclasses.replace(kept, instance_id="i-3", reason="idle")
+    found = status_of(record, [groups, run(HOUR), SCHEDULER, (kept, other), False])
+    assert [one.state for one in found.hosts] == [state, "left"]
+    # Of two requested workers none reports.
+    assert hosts_by_state(found.groups, found.hosts) == {
+        key: n for key, n in {"launched": 1, "requested": 2, "prepared": number}.items() if n
+    }
 
 
 def test_the_address_to_dial():

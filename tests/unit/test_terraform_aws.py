@@ -17,6 +17,7 @@ from botocore.exceptions import (
     InfiniteLoopConfigError,
     InvalidConfigError,
     NoCredentialsError,
+    ProfileNotFound,
     ReadTimeoutError,
 )
 
@@ -105,6 +106,7 @@ def _refusal(code: str, message: str = "") -> ClientError:
             "ec2:DescribeVpcs",
         ),
         (NoCredentialsError(), NoCredentials, "no AWS credentials"),
+        (ProfileNotFound(profile="prod"), NoCredentials, "correct workspace.profile"),
         (
             EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"),
             EndpointUnreachable,

@@ -105,6 +105,35 @@ def test_cancel_asks_once_and_waits_for_the_orderly_stop(tmp_path: Path):
     assert told == [1]
 
 
+STAYS = """
+    import signal, time
+    signal.signal(signal.SIGINT, lambda *_: print("stays"))
+    print("ready")
+    while True:
+        time.sleep(0.1)
+"""
+
+
+def test_cancelled_again_it_is_killed_after_the_grace(tmp_path: Path):
+    cancelled, again = threading.Event(), threading.Event()
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        (cancelled if line == "ready" else again).set()
+
+    done, _ = follow(
+        write_script(tmp_path, STAYS),
+        tmp_path,
+        on_line=on_line,
+        cancelled=cancelled,
+        cancelled_again=again,
+        grace_seconds=0.3,
+    )
+    assert lines == ["ready", "stays"]
+    assert (done.cancelled, done.exit_code) == (True, -signal.SIGKILL)
+
+
 def test_cancel_waits_for_a_good_moment(tmp_path: Path):
     cancelled, asked = threading.Event(), []
 

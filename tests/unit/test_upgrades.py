@@ -140,6 +140,7 @@ CASES: dict[tuple[str, str], Callable[[Path], Any]] = {
         "run.json", {**json.loads(json.dumps(RUN.to_document())), "later": 1}
     ),
     ("older host, later network", "`host.json`"): lambda _: _host("host.json", LATER),
+    ("older host, later network", "`host/limits.json`"): lambda _: _host("host/limits.json", LATER),
     ("older host, command of a newer client", "commands"): lambda _: _command(
         {"format": commands.FORMAT, "unknown": True}
     ),

@@ -12,12 +12,12 @@ import pytest
 
 from terradask._clusters.overview import ClusterOverview
 from terradask._network.baseline import Baseline
-from terradask._network.unapplied import unapplied_settings, version_gap
 from terradask._observe.live_view import live_view
 from terradask._observe.notes import facts_of
 from terradask._observe.problems import LaunchFailures, launch_problems, problems_of
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.verdict import KINDS, Facts, Problem, Verdict, clock, judge
+from terradask._workspace.surroundings import unapplied_settings, version_gap
 from terradask.cli._deployments import status_text, verdict_lines
 from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
@@ -343,7 +343,9 @@ def test_status_json_list_and_view_have_the_same_verdict() -> None:
     shown = status_text(one, known).splitlines()
     assert shown[:2] == verdict_lines(one)
     assert "problem    its state is locked" in shown
-    assert "cost       $0.5000 an hour, $1.2346 since the start" in shown
+    assert "cost       $0.50 an hour, $1.23 since the start" in shown
+    unpriced = status_text(dataclasses.replace(one, hourly_usd=None), known)
+    assert "cost       at an unknown price, $1.23 since the start" in unpriced
     document = json.loads(json.dumps(one.as_dict(), default=str))
     assert document["verdict"]["text"] == f"{line}; state locked by ada@host"
     assert document["verdict"]["command"] == "terradask x"

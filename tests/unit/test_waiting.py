@@ -15,7 +15,10 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.waiting import WorkerWaiter
-from terradask.errors import WorkersMissing
+from terradask._observe.shortfall import Pool, Shortfall
+from terradask._observe.status import HostReports
+from terradask.errors import NoCapacity, WorkersMissing
+from terradask_host.rules.launch_problem import read_problem
 
 from ..waiting import HANG_SECONDS, eventually_async
 
@@ -77,7 +80,7 @@ def waiter_for(objects: Objects, limiter: RateLimiter) -> tuple[WorkerWaiter, La
         health=health,
         call=call,
     )
-    return WorkerWaiter(pool, report_seconds=0.01), joined
+    return WorkerWaiter(pool, HostReports(deployment.objects, "r1"), report_seconds=0.01), joined
 
 
 def waited(waiter: WorkerWaiter, n: int, timeout: float | None = None) -> None:
@@ -131,3 +134,37 @@ def test_when_the_time_is_up_all_are_told_at_once() -> None:
     with pytest.raises(WorkersMissing, match=r"i-0 \(workers\) booting"):
         waited(waiter_for(objects, limiter)[0], 100, timeout=0.0)
     assert objects.reads == 100
+
+
+@pytest.mark.parametrize(
+    ("refusal", "passes"),
+    [
+        ("We currently do not have sufficient m6i.large capacity", True),
+        ("The requested reservation does not have sufficient compatible capacity", True),
+        ("You have requested more vCPU capacity than your current vCPU limit of 5 allows", False),
+    ],
+)
+def test_machines_that_may_come_later_are_waited_for(refusal: str, passes: bool) -> None:
+    waiter, joined = waiter_for(Objects(1, "booting"), RateLimiter(0.001))
+    waiter.capacity_timeout_seconds = 60.0
+    pool: Any = waiter.pool
+    pool.shortfall = Shortfall(1, 0, {"workers": (read_problem(refusal),)})
+    pool.deployment.descriptor.pools = {
+        "workers": Pool(("us-east-1a",), "on-demand", ("m6i.large",))
+    }
+    refusals: list[NoCapacity] = []
+
+    async def main() -> None:
+        waiting = asyncio.create_task(
+            waiter.wait(1, on_refusal=lambda refused, left: refusals.append(refused))
+        )
+        await eventually_async(lambda: refusals or waiting.done())
+        joined.join(["i-0"])
+        await asyncio.wait_for(waiting, HANG_SECONDS)
+
+    if passes:
+        asyncio.run(main())
+        assert len(refusals) == 1
+    else:
+        with pytest.raises(NoCapacity):
+            asyncio.run(main())

@@ -31,7 +31,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(resolve_hardware, "read_zone_evidence", look)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
-    monkeypatch.setattr(resolve_hardware, "named_catalog", lambda _aws, _names: catalog())
+    monkeypatch.setattr(resolve_hardware, "fetch_catalog", lambda _aws, _names: catalog())
     return found
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.endpoints import own_cache
@@ -76,14 +76,21 @@ class Caller:
                 pool.shutdown(wait=False)
 
     def _answer(self) -> dict[str, str]:
+        """Return AWS's answer, which needs no permission."""
         with self._lock:
             if self._identity is None:
-                try:
-                    self._identity = self._ask()
-                except AwsError:
-                    # The next use of the account asks first, and raises what is wrong.
+                with self._refusals_explained():
+                    identity = self._client("sts").get_caller_identity()
+                    self._keep(identity["Account"])
+                if self._expected not in ("", identity["Account"]):
                     self._refused = True
-                    raise
+                    raise InvalidCredentials(
+                        "the credentials belong to another account than expected",
+                        given=f"{identity['Account']}; expected was {self._expected}",
+                        advice="run it again; if AWS_ACCOUNT_ID is set, or the profile's "
+                        "aws_account_id, correct it",
+                    )
+                self._identity = identity
             return self._identity
 
     def _cached(self) -> Any:
@@ -109,12 +116,15 @@ class Caller:
         """
         return hashlib.sha256(f"{endpoint} {self._credentials().access_key}".encode()).hexdigest()
 
-    def _ask(self) -> dict[str, str]:
-        """Ask AWS. Needs no permission."""
+    @contextmanager
+    def _refusals_explained(self) -> Iterator[None]:
         try:
-            identity: dict[str, str] = self._client("sts").get_caller_identity()
-            self._keep(identity["Account"])
-        except InvalidCredentials as error:
+            yield
+        except AwsError as error:
+            # The next use of the account asks first, and raises what is wrong.
+            self._refused = True
+            if not isinstance(error, InvalidCredentials):
+                raise
             self._keep(None)
             if self._is_valid_elsewhere():
                 raise RegionUnusable(
@@ -125,14 +135,6 @@ class Caller:
                     "takes minutes to hours; or choose another workspace.region",
                 ) from error
             raise
-        if self._expected and self._expected != identity["Account"]:
-            raise InvalidCredentials(
-                "the credentials belong to another account than expected",
-                given=f"{identity['Account']}; expected was {self._expected}",
-                advice="run it again; if AWS_ACCOUNT_ID is set, or the profile's aws_account_id, "
-                "correct it",
-            )
-        return identity
 
     def _is_valid_elsewhere(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Read Auto Scaling groups in AWS's descriptions: owner and state. Pure, except for a listing."""
+"""Read Auto Scaling groups in AWS's descriptions: owner, state and outdated prepared hosts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name, is_t
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
+
+    from terradask._aws.session import Aws
 
 #: Of an ended instance; the last also of a leaving one. AWS (asg-protection)
 _LEFT = ("not found", "not part of", "not in inservice")
@@ -38,7 +40,7 @@ def groups_gone(cluster: str, groups: Iterable[str]) -> ClusterError:
         given=", ".join(sorted(groups)),
         advice=(
             f"terradask list shows whether it is deployed; terradask apply {cluster} makes its "
-            "groups again"
+            "groups again: then attach to it again"
         ),
     )
 
@@ -49,17 +51,20 @@ def is_untagged(found: Mapping[str, Any], expected: Mapping[str, str]) -> bool:
     """
     if not expected.keys().isdisjoint(tags_of(found.get("Tags"))):
         return False
-    return is_template_of(_template(found), expected[TAG_WORKSPACE], expected[TAG_CLUSTER])
-
-
-def _template(found: Mapping[str, Any]) -> str:
-    """Return the name of a group's launch template; empty if there isn't exactly one."""
-    policy = (found.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    policy = _policy(found)
     if any(each.get("LaunchTemplateSpecification") for each in policy.get("Overrides", ())):
-        return ""
-    # A group in a capacity block has no policy.
-    template = policy.get("LaunchTemplateSpecification") or found.get("LaunchTemplate") or {}
-    return str(template.get("LaunchTemplateName", ""))
+        return False
+    name = _template(found).get("LaunchTemplateName", "")
+    return is_template_of(name, expected[TAG_WORKSPACE], expected[TAG_CLUSTER])
+
+
+def _policy(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+
+
+def _template(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a group's launch template; a group in a capacity block has no policy."""
+    return _policy(group).get("LaunchTemplateSpecification") or group.get("LaunchTemplate") or {}
 
 
 def foreign_groups(
@@ -102,3 +107,37 @@ def has_left(error: ClientError) -> bool:
     detail = error.response["Error"]
     text = detail.get("Message", "").lower()
     return detail.get("Code") == "ValidationError" and any(each in text for each in _LEFT)
+
+
+# ---- prepared hosts: the warm pools of groups ----------------------------------------------------
+
+
+def end_outdated(aws: Aws, *, workspace: str, cluster: str) -> list[str]:
+    """Terminate the prepared hosts of another launch template than their group's; return their ids.
+
+    AWS prepares new ones.
+
+    AWS (documented): A changed launch template doesn't affect instances that are in a warm pool.
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html
+
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``; for a group with a pool also
+    ``DescribeWarmPool``, and ``ec2:TerminateInstances`` on the cluster's instances.
+    """
+    client = aws.client("autoscaling")
+    outdated = [
+        instance["InstanceId"]
+        for _, group in tagged_groups(client, workspace=workspace, cluster=cluster)
+        if group.get("WarmPoolConfiguration")
+        for page in client.get_paginator("describe_warm_pool").paginate(
+            AutoScalingGroupName=group["AutoScalingGroupName"]
+        )
+        for instance in page["Instances"]
+        if _version(instance.get("LaunchTemplate") or {}) != _version(_template(group))
+    ]
+    if outdated:
+        aws.client("ec2").terminate_instances(InstanceIds=outdated)
+    return outdated
+
+
+def _version(template: Mapping[str, Any]) -> tuple[Any, Any]:
+    return template.get("LaunchTemplateId"), template.get("Version")

@@ -93,15 +93,31 @@ class ObjectStore:
         Permissions needed: ``s3:GetObject``, ``s3:ListBucket``.
         """
         deadline = time.monotonic() + self._limit_seconds
-        while (found := self._read(key, most_bytes)) is None and self._lists(key):
+        where = f"s3://{self._bucket}/{self._prefix}{key}"
+        while True:
+            with unless(*self._missing):
+                with self._counted():
+                    answer = self._client.get_object(**self._named(key))
+                    if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:
+                        self._aws.settled_buckets.add(self._bucket)
+                with closing(answer["Body"]) as body:
+                    if answer["ContentLength"] > most_bytes:
+                        raise DocumentFormat(
+                            "an object in the bucket is too large for terradask's format",
+                            given=f"{where}: {answer['ContentLength']} bytes",
+                            allowed=f"{most_bytes} bytes",
+                            advice=f"find out who wrote {where}, and remove it",
+                        )
+                    return StoredObject(body.read(), answer["ETag"])
+            if not self._lists(key):
+                return None
             if time.monotonic() > deadline:
                 raise AwsError(
                     "S3 lists an object but doesn't find it",
-                    given=f"s3://{self._bucket}/{self._prefix}{key}",
+                    given=where,
                     advice="try again in 15 minutes: the bucket's versioning may be that young",
                 )
             time.sleep(self._pause_seconds)
-        return found
 
     def _lists(self, key: str) -> bool:
         if self._is_settled():
@@ -134,27 +150,11 @@ class ObjectStore:
                 self._reading -= 1
                 self._answered.notify_all()
 
-    def _read(self, key: str, most_bytes: int) -> StoredObject | None:
-        with unless(*self._missing):
-            with self._counted():
-                answer = self._client.get_object(**self._named(key))
-                if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:
-                    self._aws.settled_buckets.add(self._bucket)
-            with closing(answer["Body"]) as body:
-                if answer["ContentLength"] > most_bytes:
-                    where = f"s3://{self._bucket}/{self._prefix}{key}"
-                    raise DocumentFormat(
-                        "an object in the bucket is too large for terradask's format",
-                        given=f"{where}: {answer['ContentLength']} bytes",
-                        allowed=f"{most_bytes} bytes",
-                        advice=f"find out who wrote {where}, and remove it",
-                    )
-                return StoredObject(body.read(), answer["ETag"])
-        return None
-
     def write(self, key: str, content: bytes, *, content_type: str = JSON) -> None:
         """Write an object, replacing any existing one."""
-        self._put(key, content, ContentType=content_type)
+        self._client.put_object(
+            **self._named(key), Body=content, ContentType=content_type, **self._options
+        )
 
     def claim(self, key: str, content: bytes) -> bool:
         """Write an object if there is none, and return whether it was written.
@@ -186,21 +186,19 @@ class ObjectStore:
 
     def delete_all(self, keys: Iterable[str]) -> None:
         """Delete objects; missing ones are no error."""
-        entries = [{"Key": self._prefix + key} for key in keys]
-        for batch in batches(entries, _DELETE_BATCH):
-            self._delete_batch(batch)
-
-    def _delete_batch(self, batch: Sequence[dict[str, str]], attempts: int = 3) -> None:
-        answer = self._client.delete_objects(
-            Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True}
-        )
-        failed = answer.get("Errors", ())
-        again = [{"Key": one["Key"]} for one in failed if one.get("Code") in _PASSING]
-        if again and len(again) == len(failed) and attempts > 1:
-            self._delete_batch(again, attempts - 1)
-            return
-        with translated(self._aws.region):
-            raise_first(failed, "DeleteObjects")
+        for batch in batches([self._prefix + key for key in keys], _DELETE_BATCH):
+            left: Sequence[str] = batch
+            for is_last in (False, False, True):
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket,
+                    Delete={"Objects": [{"Key": key} for key in left], "Quiet": True},
+                )
+                failed = answer.get("Errors", ())
+                left = [one["Key"] for one in failed if one.get("Code") in _PASSING]
+                if not left or len(left) < len(failed) or is_last:
+                    break
+            with translated(self._aws.region):
+                raise_first(failed, "DeleteObjects")
 
     def names(self, under: str = "", *, after: str = "") -> list[str]:
         """List the keys that start with `under`, or only those sorted `after` a text."""
@@ -230,14 +228,13 @@ class ObjectStore:
 
     def _put_if(self, key: str, content: bytes, lost: frozenset[str], **condition: str) -> bool:
         with unless(*lost):
-            self._put(key, content, ContentType=JSON, **condition)
+            self._client.put_object(
+                **self._named(key), Body=content, ContentType=JSON, **self._options, **condition
+            )
             return True
         # If an answer is lost, boto3 retries, and the first attempt fails the condition.
         found = self.read(key)
         return found is not None and found.content == content
-
-    def _put(self, key: str, content: bytes, **options: str) -> None:
-        self._client.put_object(**self._named(key), Body=content, **self._options, **options)
 
     def _named(self, key: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + key}

@@ -140,9 +140,13 @@ def _unusable_here(error: Exception) -> NoCredentials | None:
     """Return the error for missing or wrong local AWS files."""
     from botocore import exceptions as boto
 
-    if isinstance(
-        error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound
-    ):
+    if isinstance(error, boto.ProfileNotFound):
+        return NoCredentials(
+            f"no AWS credentials: {error}",
+            advice="correct workspace.profile, or AWS_PROFILE; `aws configure list-profiles` lists "
+            "the profiles",
+        )
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
         return NoCredentials(f"no AWS credentials: {error}", advice=CREDENTIALS_ADVICE)
     if isinstance(
         error,

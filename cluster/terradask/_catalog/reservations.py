@@ -182,6 +182,7 @@ def reserved_for(aws: Aws, groups: Iterable[WorkerGroup]) -> dict[str, Reserved]
 
 def read_reservations(aws: Aws, target: str, setting: str) -> tuple[Reservation, ...]:
     """Return a reservation, or those of a resource group. Raises `InvalidInput`."""
+    ids: list[str] = []
     try:
         ids = _members(aws, target) if is_group(target) else [target]
         if not ids:
@@ -201,9 +202,17 @@ def read_reservations(aws: Aws, target: str, setting: str) -> tuple[Reservation,
     except ClientError as error:
         if error.response["Error"]["Code"] not in _GONE:
             raise
+        given = f"{setting} = {target}"
+        if is_group(target) and not ids:
+            raise _refused(
+                f"this account has no such resource group in {aws.region}",
+                given,
+                "a group of capacity reservations in this account and region",
+                "aws resource-groups list-groups lists them",
+            ) from error
         raise _refused(
             f"this account has no such capacity reservation in {aws.region}",
-            f"{setting} = {target}",
+            given,
             "a reservation of this account, or one that is shared with it",
             "aws ec2 describe-capacity-reservations lists them",
         ) from error
@@ -267,6 +276,8 @@ class ReservedHosts:
     number: int
     #: How many there may be: ``max_workers``.
     most: int
+    #: How many AWS prepares beside them.
+    standby: int = 0
 
 
 def reserved_hosts(
@@ -281,6 +292,7 @@ def reserved_hosts(
             group.zones,
             numbers.get(group.worker_group, 0),
             group.max_size,
+            group.standby,
         )
         for group in groups
         if group.worker_group and group.reservation and is_targeted(group.reservation)
@@ -383,4 +395,9 @@ def _check_numbers(
         warn(
             f"{cluster}: max_workers is {hosts.most}, and its capacity reservation has "
             f"{total} machines, so that AWS launches {total} {named} at most"
+        )
+    elif hosts.number + hosts.standby > total:
+        warn(
+            f"{cluster}: its capacity reservation has {total} machines for {hosts.number} {named} "
+            f"and {hosts.standby} prepared hosts: AWS can't prepare all of them while these run"
         )

@@ -131,13 +131,13 @@ class _Adoption:
 
     def named(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a resource that its name identifies, even if its id differs."""
-        name = block.get("name", block.get("bucket"))
-        names = ("LaunchTemplateName", "PolicyName")
+        name = block[KINDS[kind].name_attribute]
+        key = f"{KINDS[kind].noun.title().replace('-', '')}Name"
         return next(
             (
                 r.id
                 for r in of_type(self._found, kind)
-                if name in (r.id, r.id.rpartition(":")[2], *map(r.description.get, names))
+                if name in (r.id, re.split("[:/]", r.id)[-1], r.description.get(key))
             ),
             None,
         )
@@ -220,7 +220,7 @@ def _blocks(configuration: Mapping[str, Any], kind: str) -> dict[str, Mapping[st
 def _vpcs(resource: Resource) -> list[str]:
     about = resource.description
     attached = [attachment.get("VpcId") for attachment in about.get("Attachments", ())]
-    # A flow log names its VPC as its resource.
+    # One type names its VPC as its resource.
     return [vpc for vpc in (about.get("VpcId"), about.get("ResourceId"), *attached) if vpc]
 
 

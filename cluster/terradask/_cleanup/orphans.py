@@ -134,8 +134,10 @@ class Inventory:
 #: The longest that `terradask image build` takes.
 IMAGE_BUILD_SECONDS = 5400.0
 
-#: AWS creates these for an instance, and removes them with it.
-_PARTS_OF_HOSTS = frozenset(kind.orphan for kind in KINDS.values() if kind.is_of_host)
+
+def parts_of_hosts() -> list[str]:
+    """Return the kinds that AWS creates for an instance, and removes with it."""
+    return [kind.orphan for kind in KINDS.values() if kind.is_of_host]
 
 
 @dataclass(frozen=True)
@@ -227,9 +229,10 @@ class _Judge:
             yield from (
                 map(_keep_private, found) if any(item.is_private for item in items) else found
             )
+        parts = parts_of_hosts()
         for item in ours:
             # Everything else without a cluster is the network's.
-            if item.cluster is None and item.is_hosts and item.kind in _PARTS_OF_HOSTS:
+            if item.cluster is None and item.is_hosts and item.kind in parts:
                 yield self._orphan(item, "it belongs to no instance", self._since(item))
             if item.cluster is None and item.is_for_image and self._is_left(item):
                 why = "terradask image build was interrupted"
@@ -331,8 +334,9 @@ class _Judge:
         """Yield items that a live deployment never removes: parts of missing instances, and
         instances of missing groups.
         """
+        parts = parts_of_hosts()
         for item in items:
-            if item.is_hosts and item.kind in _PARTS_OF_HOSTS:
+            if item.is_hosts and item.kind in parts:
                 lost = self._orphan(item, "it belongs to no instance", self._since(item), held)
                 yield replace(lost, is_of_living=True)
         if self.inventory.groups is None:

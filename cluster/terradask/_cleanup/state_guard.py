@@ -28,12 +28,37 @@ from terradask._cleanup.search import (
 )
 from terradask._common.side_by_side import side_by_side
 from terradask._terraform.program import PROGRAMS
-from terradask.errors import ForeignResources, TerraformError
+from terradask._terraform.state.model import unknown_format
+from terradask.errors import ForeignResources
 from terradask_host.documents import plain_text
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.kinds.kind import Listed, Named
-from terradask_stacks.cluster_resources import DATA, expected, kinds
+
+# ---- what a cluster's stack makes ----------------------------------------------------------------
+# A test holds it against the stacks that are synthesised, in both directions.
+
+
+#: The data that the stack reads, by type and name.
+DATA = {"aws_s3_object": "baseline"}
+
+
+def expected(names: ClusterNames, kind: str, address: str) -> Mapping[str, str] | None:
+    """Return the patterns that a resource's attributes match whole; None if the stack makes no
+    resource of Terraform's type `kind` and this name in the stack, which follows it in the address.
+    """
+    known = KINDS.get(kind)
+    if known is None or known.shape is None:
+        return None
+    if known.clusters == "isolated" and names.role_path is None:
+        return None
+    return known.shape(names, address)
+
+
+def kinds() -> frozenset[str]:
+    """Return the types of resources that a cluster can have."""
+    return frozenset(name for name, kind in KINDS.items() if kind.shape is not None)
+
 
 # ---- the owner of an entry, by the state alone ---------------------------------------------------
 
@@ -74,11 +99,7 @@ def read_state(
                 else:
                     foreign.append(entry.foreign(why))
     except (AttributeError, LookupError, TypeError, ValueError):
-        raise TerraformError(
-            "the state isn't in Terraform's format",
-            verb="state",
-            advice="restore an earlier version of it",
-        ) from None
+        raise unknown_format() from None
     return known, foreign
 
 

@@ -24,7 +24,7 @@ from terradask._cleanup.delete import (
     delete_resources,
     end_instances,
 )
-from terradask._cleanup.orphans import Inventory, Kind, Orphan, Sweep, Swept, judge
+from terradask._cleanup.orphans import Inventory, Kind, Orphan, Sweep, Swept, judge, parts_of_hosts
 from terradask._cleanup.scan import has_resources
 from terradask._common.progress import Message, Progress, phase
 from terradask._observe.record import ClusterRecord
@@ -44,9 +44,6 @@ class ClusterActions:
     unlock: Callable[[str], object]
     #: Excludes all other processes, local and remote, from a cluster.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
-
-
-_PARTS_OF_HOSTS = ("network-interface", "volume")
 
 
 class OrphanRemoval:
@@ -112,7 +109,7 @@ class OrphanRemoval:
             (hosts, partial(self._end, cluster, hosts)),
             *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "secret")),
             (own, partial(self._delete_own, cluster, own)),
-            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, *_PARTS_OF_HOSTS)),
+            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, *parts_of_hosts())),
             *(([s], partial(self._forget, cluster)) for s in _of_kind(orphans, "objects")),
             *(
                 ([s], partial(Path(s.id).unlink, missing_ok=True))

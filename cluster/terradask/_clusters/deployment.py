@@ -26,7 +26,7 @@ from terradask._observe.documents import Descriptor
 from terradask._observe.events import Event, cluster_events, write_event_log
 from terradask._observe.logs.readable import ReadableLogs
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.report import RunReport, advice_of, read_report
+from terradask._observe.reports.readable import ReadableReports
 from terradask._observe.reports.store import KeptReport
 from terradask._observe.status import DeploymentStatus, StatusWatch, read_status, status_of
 from terradask._observe.store import CLOSING
@@ -43,11 +43,9 @@ from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
-    from terradask._clusters.start import Change, Starter
-    from terradask._observe.advice import Advice
+    from terradask._clusters.start import Starter
     from terradask._software.software_file import Software
     from terradask._software.sync import PackageSync
-    from terradask_stacks.settings import ClusterSettings
 
 
 class Deployment:
@@ -100,14 +98,13 @@ class Deployment:
         self._record = ClusterRecord(aws, bucket, name)
         self._jobs = JobStore(aws, bucket, name)
         self._logs = ReadableLogs(self._record)
+        self._reports = ReadableReports(self._record)
         self._root = root
         self.bucket = bucket
         self.name = name
         self.objects = self._record.objects
         #: Shared by all polling through this object.
         self.limiter = self._record.limiter
-        #: Id of the run that this object itself started last.
-        self.started_run_id: str | None = None
 
     def __repr__(self) -> str:
         return f"Deployment({self.name!r}, bucket={self.bucket!r})"
@@ -118,6 +115,11 @@ class Deployment:
         from terradask._clusters.start import Starter
 
         return Starter(self._record, stop=self.stop, root=self._root)
+
+    @property
+    def started_run_id(self) -> str | None:
+        """Id of the run that this object itself started last."""
+        return self._starter.started_run_id
 
     @property
     def aws(self) -> Aws:
@@ -227,27 +229,9 @@ class Deployment:
             send_dask_config=send_dask_config,
             group_workers=group_workers or {},
         )
-        return self._start_as(change, life=life, check_quotas=check_quotas, warn=warn)
-
-    def _begin_start(self, settings: ClusterSettings) -> None:
-        """Begin to read the data for a start with these settings."""
-        self._starter.begin(settings)
-
-    def _start_as(
-        self,
-        change: Change,
-        *,
-        life: LifetimePolicy | None = None,
-        check_quotas: bool = True,
-        warn: Callable[[str], None] | None = None,
-    ) -> Run:
-        """Start the cluster like `start`, with the deployed settings as modified by `change`."""
-        try:
-            return self._starter.start(
-                change, life=life, check_quotas=check_quotas, warn=warn or (lambda text: None)
-            )
-        finally:
-            self.started_run_id = self._starter.started_run_id
+        return self._starter.start(
+            change, life=life, check_quotas=check_quotas, warn=warn or (lambda text: None)
+        )
 
     def stop(self, *, wait_seconds: float = 0) -> bool:
         """Stop the cluster: bring all groups to zero and remove the keys, but keep the deployment.
@@ -504,60 +488,8 @@ class Deployment:
 
     job_output = method_of("_jobs", JobStore.output)
 
-    def report(self, run: str | None = None) -> RunReport:
-        """Return the report on a run: Dask's performance report (task stream, profiles, transfers)
-        and the run's events.
-
-        The scheduler's host makes it at the run's end and on request. The bucket keeps it for 30
-        days, also when the cluster is stopped or destroyed.
-
-        Parameters
-        ----------
-        run
-            Id of the run. By default the last one that has a report.
-
-        Returns
-        -------
-        RunReport
-            With ``save()``, which writes the page to open in a browser.
-
-        Raises
-        ------
-        ReportNotFound
-            When no such report is kept; with the runs that have one.
-        DocumentFormat
-            When it isn't what the scheduler's host writes.
-
-        Notes
-        -----
-        Permissions needed: ``s3:GetObject`` on ``reports/*`` of the workspace's bucket, and
-        ``s3:ListBucket``; for the events of a run that isn't stopped, those of `events`.
-        """
-        return read_report(self._record, run)
-
-    def advice(
-        self, run: str | None = None, hosts: Sequence[HostReport] | None = None
-    ) -> tuple[Advice, ...]:
-        """Return what a run shows, and which settings to change.
-
-        Parameters
-        ----------
-        run
-            Id of the run. By default the current one, or the last one.
-        hosts
-            The reports of its hosts, if they have been read.
-
-        Returns
-        -------
-        tuple of Advice
-            Each with ``rule``, ``group``, ``text`` and ``change``. Empty for the first 10 minutes.
-
-        Notes
-        -----
-        Permissions needed: those of `report`; ``s3:GetObject`` on ``accounts/*`` and those of
-        `list_instance_types` for a cheaper type, which is left out without them.
-        """
-        return advice_of(self._record, run, hosts)
+    report = method_of("_reports", ReadableReports.report)
+    advice = method_of("_reports", ReadableReports.advice)
 
     def kept_reports(self) -> list[KeptReport]:
         """Return the kept reports, newest first: each with ``run``, ``boot``, ``at`` and

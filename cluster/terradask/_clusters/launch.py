@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from terradask._catalog.quotas.launch import Hosts, LaunchCheck
 from terradask._catalog.reservations import ReservedHosts, check_reserved, reserved_hosts
-from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask._clusters.worker_counts import requested_numbers
+from terradask_modules.names import SCHEDULER_GROUP
 from terradask_modules.reservations import BLOCK, is_targeted
-from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -27,7 +27,7 @@ def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
     from terradask_stacks.groups import groups_of, standby_of, worker_groups_of
 
     most = {group.name: group.max_workers for group in worker_groups_of(cluster)}
-    start = _planned_numbers(cluster)
+    start = requested_numbers(cluster, cluster.max_workers)
     pools = (
         (
             group.worker_group or SCHEDULER_GROUP,
@@ -37,16 +37,6 @@ def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
         for group in groups_of(cluster, lock)
     )
     return _hosts(pools, start, most, standby_of(cluster))
-
-
-def _planned_numbers(cluster: ClusterSettings) -> dict[str, int]:
-    unnamed = (
-        min(DEFAULT_WORKERS, cluster.max_workers)
-        if (first := first_of(cluster.n_workers)) is None
-        else first
-    )
-    named = {each: group.n_workers for each, group in cluster.worker_groups.items()}
-    return {WORKER_GROUP: unnamed, **named}
 
 
 def check_planned_reservations(
@@ -61,7 +51,8 @@ def check_planned_reservations(
     """Compare a planned cluster with its capacity reservations, as `check_reserved`."""
     from terradask_stacks.groups import groups_of
 
-    hosts = reserved_hosts(groups_of(cluster, lock), _planned_numbers(cluster))
+    numbers = requested_numbers(cluster, cluster.max_workers)
+    hosts = reserved_hosts(groups_of(cluster, lock), numbers)
     check_reserved(aws, name, hosts, starts=starts, warn=warn)
 
 

@@ -38,9 +38,11 @@ def lifetime_policy(
 
 
 def parse_duration(
-    name: str, value: Duration | None, *, never: bool = True
+    name: str, value: Duration | None, *, never: bool = True, also: str = ""
 ) -> float | Literal[False] | None:
-    """Return a duration in seconds, False for never, or None. Raises `InvalidInput`."""
+    """Return a duration in seconds, False for never, or None. Raises `InvalidInput`, with what is
+    allowed `also`.
+    """
     from dask.utils import parse_timedelta
 
     if value is None or (value is False and never):
@@ -59,7 +61,7 @@ def parse_duration(
             given=value,
             allowed=(
                 'a duration such as "20 minutes" or "30s", or seconds, greater than 0'
-                + ("; False for never" if never else "")
+                + ("; False for never" if never else also)
             ),
             advice="to end the cluster at once, close it, stop it or shut it down"
             if never

@@ -57,10 +57,8 @@ def limit_notes(
     uses = uses_of(described, limits.team_tag)
     spent = {}
     if run.month_spent is not None:
-        scopes = {"workspace": "", "owner": run.owner, "team": team}
-        amounts = {(scope, who): getattr(run.month_spent, scope) for scope, who in scopes.items()}
-        meter = Meter.of(run.month_spent.at, amounts)
-        spent = dict(meter.advanced(now, uses, amounts).spent)
+        meter = Meter.of(run.month_spent, run.owner, team)
+        spent = dict(meter.advanced(now, uses, meter.spent).spent)
     running = Running(uses, spent)
     held = {}
     for group in sorted(growing):

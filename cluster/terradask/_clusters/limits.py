@@ -29,6 +29,7 @@ from terradask_host.rules.limits import (
     Use,
     excesses,
     fitting,
+    scopes_of,
 )
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
@@ -109,6 +110,11 @@ class ClusterLimits:
         """Return the largest host of a group of workers, or of the scheduler's."""
         return Size.largest(size for key, size in self.sizes.items() if self.groups[key] == group)
 
+    @property
+    def tags(self) -> dict[str, str]:
+        """Auto Scaling group -> its hosts' size, as its tag has it."""
+        return {key: size.to_tag() for key, size in self.sizes.items()}
+
     def excesses(self, numbers: Mapping[str, int], *, alone: bool = False) -> list[Excess]:
         """Return the limits that these numbers of hosts exceed, beside what runs or `alone`."""
         running = Running() if alone else self.running
@@ -163,7 +169,7 @@ class ClusterLimits:
         )
         return QuotaExceeded(
             f"cluster {self.cluster!r} would exceed the workspace's limits: "
-            + "; ".join(map(str, found)),
+            + "; ".join(f"{one.limit} ({one.set})" if alone else str(one) for one in found),
             cluster=self.cluster,
             given=f"{named}: {', '.join(_asked(one) for one in found)}",
             largest=largest,
@@ -260,13 +266,12 @@ def check_start(
             turn = StartTurn(book, _start_of(record, found, hosts), seen, compare)
     spent = None
     if use.running.spent is not None and MONTHLY in limits.measures:
-        scopes = {"workspace": "", "owner": found.owner, "team": team}
         amounts = {
-            scope: float(use.running.spent.get((scope, who), 0)) for scope, who in scopes.items()
+            scope: float(use.running.spent.get((scope, who), 0))
+            for scope, who in scopes_of(found.owner, team)
         }
         spent = MonthSpent(utc_text(), **amounts)
-    tags = {key: size.to_tag() for key, size in found.sizes.items()}
-    return StartLimits(tags, spent, [*warnings, *found.unknown()], turn)
+    return StartLimits(found.tags, spent, [*warnings, *found.unknown()], turn)
 
 
 def _start_of(record: ClusterRecord, found: ClusterLimits, hosts: Mapping[str, int]) -> Start:
@@ -327,16 +332,16 @@ def check_planned(
     *,
     starts: bool = False,
     warn: Callable[[str], None] = lambda text: None,
-) -> None:
+) -> dict[str, str]:
     """Compare a planned cluster with the workspace's limits: its smallest size, which some limit
     may never allow; its largest, of which it warns; and its prepared hosts, and all if it
     `starts` right after its apply, beside what runs. Raises `QuotaExceeded`, `BaselineError`.
 
-    `tags` are the workspace's.
+    `tags` are the workspace's. Returns the size of hosts by Auto Scaling group, as its tag.
     """
     limits = baseline.limits_in_force
     if limits is None:
-        return
+        return {}
     from terradask_stacks.groups import standby_of
 
     standby = standby_of(planned.settings)
@@ -369,6 +374,7 @@ def check_planned(
         )
     for text in found.unknown():
         warn(text)
+    return found.tags
 
 
 def _with(numbers: Mapping[str, int], standby: Mapping[str, int]) -> dict[str, int]:

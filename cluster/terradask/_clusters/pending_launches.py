@@ -14,7 +14,8 @@ from typing import Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.translation import is_transient
-from terradask._common.progress import OncePerCause
+from terradask._common.once import OncePerCause
+from terradask._observe.documents import Descriptor
 from terradask._observe.record import ClusterRecord
 from terradask._observe.shortfall import Shortfall, no_capacity
 from terradask.errors import NoCapacity
@@ -46,6 +47,11 @@ def ignore_refusal(refusal: NoCapacity, left_seconds: float) -> None:
     """Report nothing."""
 
 
+def may_pass(refusal: NoCapacity) -> bool:
+    """Return whether AWS may launch later what it refuses now."""
+    return bool(refusal.kinds) and refusal.kinds <= _PASSING
+
+
 @dataclass(frozen=True)
 class CapacityWait:
     """How to wait for a run's first instances while AWS has no capacity.
@@ -69,6 +75,33 @@ class CapacityWait:
 
 
 @dataclass(eq=False, repr=False)
+class Refusals:
+    """AWS's refusals of all instances of a role, for as long as a wait for capacity allows."""
+
+    cluster: str
+    descriptor: Descriptor
+    wait: CapacityWait
+    #: When AWS first refused, on the monotonic clock.
+    began_at: float | None = field(default=None, init=False)
+    _reported: OncePerCause = field(default_factory=OncePerCause, init=False)
+
+    def take(self, short: Shortfall, *, role: str = "worker", is_last: bool = False) -> None:
+        """Take AWS's reasons, and report new ones.
+
+        Raises `NoCapacity` if the time is over, or if waiting is useless.
+        """
+        refusal = no_capacity(self.cluster, short, self.descriptor.pools, role=role)
+        now = time.monotonic()
+        self.began_at = now if self.began_at is None else self.began_at
+        left_seconds = self.began_at + self.wait.timeout_seconds - now
+        # AWS (asg-retries)
+        if is_last or left_seconds <= 0 or not may_pass(refusal):
+            raise refusal
+        if self._reported.is_new(*short.causes):
+            self.wait.on_refusal(refusal, left_seconds)
+
+
+@dataclass(eq=False, repr=False)
 class FirstLaunches:
     """The first launches of a run, for its scheduler and its workers, which may be refused at first
     and succeed later.
@@ -77,19 +110,19 @@ class FirstLaunches:
     record: ClusterRecord
     run: Run
     wait: CapacityWait = CapacityWait()
-    _refused_at: float | None = field(default=None, init=False)
+    _refusals: Refusals = field(init=False)
     _requested_at: float = field(default_factory=time.monotonic, init=False)
     #: Earlier refusals don't count.
     _since: datetime.datetime = field(init=False)
-    _refusals: OncePerCause = field(default_factory=OncePerCause, init=False)
 
     def __post_init__(self) -> None:
+        self._refusals = Refusals(self.record.name, self.record.descriptor, self.wait)
         self._since = datetime.datetime.fromisoformat(self.run.started_at)
 
     @property
     def refused(self) -> bool:
         """Whether AWS has refused any of them."""
-        return self._refused_at is not None
+        return self._refusals.began_at is not None
 
     def check(self, groups: Mapping[str, Group], *, is_last: bool = False) -> None:
         """Check groups that have no instance, and request those again that AWS refuses.
@@ -100,15 +133,8 @@ class FirstLaunches:
         if found is None:
             return
         role, short = found
-        refusal = no_capacity(self.record.name, short, self.record.descriptor.pools, role=role)
-        now = time.monotonic()
-        self._refused_at = now if self._refused_at is None else self._refused_at
-        left_seconds = self._refused_at + self.wait.timeout_seconds - now
-        if is_last or left_seconds <= 0 or not (refusal.kinds and refusal.kinds <= _PASSING):
-            raise refusal
-        if self._refusals.is_new(*short.causes):
-            self.wait.on_refusal(refusal, left_seconds)
-        if now >= self._requested_at + REPEAT_SECONDS:
+        self._refusals.take(short, role=role, is_last=is_last)
+        if time.monotonic() >= self._requested_at + REPEAT_SECONDS:
             self._request_again(groups, short.problems.keys() - self._fallbacks(groups))
 
     def has_workers(self, groups: Mapping[str, Group]) -> bool:

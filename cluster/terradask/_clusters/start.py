@@ -317,15 +317,11 @@ class Starter:
                 f"hosts fail: terradask stop {record.name}, then start"
             )
             return current
-        self._raise_groups(plan.numbers)
-        return run
-
-    def _raise_groups(self, numbers: Mapping[str, int]) -> None:
-        record = self.record
         record.groups.set_desired(SCHEDULER_GROUP, 1)
         # If AWS has no capacity there, the scheduler's host moves the rest to the next group.
-        for name, n in numbers.items():
+        for name, n in plan.numbers.items():
             record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
+        return run
 
 
 def plan_run(

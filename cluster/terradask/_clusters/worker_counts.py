@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from terradask._observe.documents import Descriptor
 from terradask.errors import InvalidInput
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import DEFAULT_WORKERS, USUAL_BOUNDS, bounds_of, first_of
 
 if TYPE_CHECKING:
+    from terradask._observe.documents import Descriptor
     from terradask_stacks.settings import ClusterSettings
 
 #: Most workers of a group that adapts without a given maximum.
 DEFAULT_MAXIMUM = 200
 
 
+def requested_numbers(settings: ClusterSettings, most: int) -> dict[str, int]:
+    """Return the number of workers of each group in the settings; in the group ``workers`` without
+    a number the usual one, or `most` if that is less.
+    """
+    first = first_of(settings.n_workers)
+    named = {name: group.n_workers for name, group in settings.worker_groups.items()}
+    return {WORKER_GROUP: min(DEFAULT_WORKERS, most) if first is None else first, **named}
+
+
 def numbers_at_start(descriptor: Descriptor, settings: ClusterSettings) -> dict[str, int]:
     """Return the number of workers of each group at the start. Raises `InvalidInput`."""
-    first = first_of(settings.n_workers)
-    if first is None:
-        first = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
-    named = {name: group.n_workers for name, group in settings.worker_groups.items()}
-    numbers = {**dict.fromkeys(descriptor.worker_groups, 0), **named, WORKER_GROUP: first}
+    requested = requested_numbers(settings, descriptor.most_workers(WORKER_GROUP))
+    numbers = {**dict.fromkeys(descriptor.worker_groups, 0), **requested}
     for group, n in numbers.items():
         check_workers(descriptor, n, group)
     return numbers

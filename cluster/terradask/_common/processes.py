@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from getpass import getuser
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]  # psutil carries no types
+import psutil
 
 _MACHINE_ID = Path("/etc/machine-id")
 #: psutil gives a machine's start as a time, which changes when the clock is set.

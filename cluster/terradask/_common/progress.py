@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from terradask._common.once import OncePerCause
 from terradask.errors import TerraformCancelled
 
 logger = logging.getLogger("terradask")
@@ -113,27 +114,6 @@ def warnings_logged(event: ProgressEvent, /) -> None:
     """
     if isinstance(event, Warned):
         logger.warning("%s", event.text)
-
-
-class OncePerCause:
-    """Remembers reported causes until they are cleared."""
-
-    def __init__(self) -> None:
-        self._reported: set[Hashable] = set()
-
-    def is_new(self, *causes: Hashable) -> bool:
-        """Return whether any of these causes is new, and mark them as reported."""
-        new = not self._reported.issuperset(causes)
-        self._reported.update(causes)
-        return new
-
-    def level(self, cause: Hashable) -> int:
-        """Return the level at which to log a cause: a warning if it is new."""
-        return logging.WARNING if self.is_new(cause) else logging.DEBUG
-
-    def clear(self) -> None:
-        """Forget all causes: everything is well again."""
-        self._reported.clear()
 
 
 @dataclass(eq=False)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from terradask._clusters.deployment import Deployment
 from terradask._clusters.lifetime import parse_duration
 from terradask._clusters.worker_counts import DEFAULT_MAXIMUM
-from terradask._dask.connection import SchedulerConnection
-from terradask._dask.host_workers import HostSize
 from terradask.errors import InvalidInput, VersionMismatch
 from terradask_host.commands import Adapt, ChooseHosts, ReadLimits, ReadPolicies, Scale
 from terradask_host.scaling_policy import ScalingPolicy, read_policies
 from terradask_modules.names import WORKER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._clusters.deployment import Deployment
+    from terradask._dask.connection import SchedulerConnection
+    from terradask._dask.host_workers import HostSize
 
 logger = logging.getLogger("terradask")
 
@@ -27,7 +30,6 @@ class ScalingPolicies:
     connection: SchedulerConnection
     #: By group; None: the hosts run an older terradask, which doesn't scale by itself.
     known: Mapping[str, ScalingPolicy] | None = field(default=None, init=False)
-    _reads_limits: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         self.known = self.connection.attachment.scheduler.scaling
@@ -47,14 +49,10 @@ class ScalingPolicies:
         """Return the groups that the workspace's limits keep from growing, with ``limit`` and
         ``text``.
         """
-        if not self._reads_limits:
-            return {}
-        try:
+        # Hosts with an older terradask keep no limits.
+        with contextlib.suppress(VersionMismatch):
             return dict(await self.connection.send(ReadLimits()))
-        except VersionMismatch:
-            # The hosts run an older terradask, which keeps no limits.
-            self._reads_limits = False
-            return {}
+        return {}
 
     async def set(self, policies: Mapping[str, ScalingPolicy | None]) -> None:
         """Set the policies of groups; None ends a group's. Returns when the host has stored them.

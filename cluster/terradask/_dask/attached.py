@@ -1,42 +1,37 @@
-"""Create and hold the parts of a `Cluster` object that is attached to a running cluster."""
+"""Hold the parts of a `Cluster` object that is attached to a running cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import logging
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
 
-from terradask._aws.credentials import lend
-from terradask._clusters.deployment import Deployment
-from terradask._clusters.pending_launches import PendingLaunches
 from terradask._common.progress import Message, Progress
-from terradask._dask.adaptive import ScalingPolicies, warn_if_older
-from terradask._dask.connection import SchedulerConnection
-from terradask._dask.dashboard import DashboardForward, JupyterForward, SharedDashboard
-from terradask._dask.dial import Dialer, dialer_for
+from terradask._dask.adaptive import warn_if_older
 from terradask._dask.display import group_counts
-from terradask._dask.health import Health, RunCheck
-from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.job import JobRequests
-from terradask._dask.package_updates import PackageUpdates
-from terradask._dask.pool import WorkerPool
-from terradask._dask.provision import Provisioned
-from terradask._dask.reach import ReachTests
-from terradask._dask.request import Request
-from terradask._dask.secrets import SecretRelay
-from terradask._dask.threads import Call
-from terradask._dask.waiting import WorkerWaiter, workers_to_wait_for
-from terradask._observe.reports.report import RunReport
-from terradask._observe.shortfall import describe_refusal
+from terradask._dask.waiting import workers_to_wait_for
 from terradask.errors import ReportNotFound
+
+if TYPE_CHECKING:
+    from terradask._clusters.deployment import Deployment
+    from terradask._dask.adaptive import ScalingPolicies
+    from terradask._dask.connection import SchedulerConnection
+    from terradask._dask.dashboard import DashboardForward, JupyterForward, SharedDashboard
+    from terradask._dask.dial import Dialer
+    from terradask._dask.job_requests import JobRequests
+    from terradask._dask.package_updates import PackageUpdates
+    from terradask._dask.pool import WorkerPool
+    from terradask._dask.provision import Provisioned
+    from terradask._dask.reach import ReachTests
+    from terradask._dask.request import Request
+    from terradask._dask.secrets import SecretRelay
+    from terradask._dask.waiting import WorkerWaiter
+    from terradask._observe.reports.report import RunReport
 
 logger = logging.getLogger("terradask")
 
@@ -61,81 +56,6 @@ class Attached:
     jobs: JobRequests
     reach_tests: ReachTests
 
-    @classmethod
-    async def connect(
-        cls,
-        provisioned: Provisioned,
-        request: Request,
-        health: Health,
-        joined: JoinedWorkers,
-        *,
-        call: Call,
-        progress: Progress,
-    ) -> Attached:
-        """Connect to the scheduler, and create the parts around that connection."""
-        # Loads pydantic.
-        from terradask._network.baseline import read_baseline
-
-        deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
-        dialer = dialer_for(provisioned, call)
-        async with AsyncExitStack() as cleanup:
-            cleanup.push_async_callback(dialer.close)
-            attachment, comm = await dialer.reach(provisioned.attachment)
-            scheduler = dialer.scheduler_at(comm.peer_address)
-            cleanup.push_async_callback(scheduler.close_rpc)
-            # The connection of `reach` becomes the first one of the pool.
-            scheduler.comms[comm] = True
-            run = RunCheck(deployment, run_id, health, call)
-            connection = SchedulerConnection(
-                dialer, attachment, scheduler, health=health, joined=joined, run=run
-            )
-            policies = ScalingPolicies(connection)
-            started_at = datetime.datetime.fromisoformat(attachment.run.started_at)
-            pool = WorkerPool(
-                deployment,
-                policies,
-                PendingLaunches(deployment.groups, call, started_at=started_at),
-                joined=joined,
-                health=health,
-                run=run,
-                call=call,
-            )
-            cleanup.pop_all()
-        return cls(
-            provisioned,
-            dialer,
-            connection,
-            policies,
-            pool,
-            WorkerWaiter(
-                pool,
-                capacity_timeout_seconds=provisioned.settings.capacity_timeout_seconds,
-            ),
-            SecretRelay(
-                connection,
-                health,
-                call,
-                partial(lend, deployment.aws, request.credentials_duration_seconds),
-            ),
-            DashboardForward(
-                partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
-            ),
-            JupyterForward(
-                partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
-            )
-            if provisioned.settings.jupyter
-            else None,
-            PackageUpdates(deployment, connection, call, progress),
-            JobRequests(connection, deployment, call),
-            ReachTests(
-                partial(read_baseline, deployment.aws, deployment.bucket),
-                connection,
-                pool,
-                call,
-                progress,
-            ),
-        )
-
     @property
     def deployment(self) -> Deployment:
         """The running deployment."""
@@ -143,6 +63,8 @@ class Attached:
 
     async def start(self, request: Request, progress: Progress) -> None:
         """Serve the dashboard and mirror the groups; on request, send credentials, and wait."""
+        from terradask._observe.shortfall import describe_refusal
+
         settings = self.provisioned.settings
         await self._start_forward(self.dashboard.start, "dashboard")
         if self.jupyter is not None:

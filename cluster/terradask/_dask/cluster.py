@@ -19,13 +19,11 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
-from terradask._clusters.deployment import Deployment
 from terradask._common.loop_signals import interruptible, terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, read_adaptive_policy
 from terradask._dask.arguments import FIRST_USES, ClusterArguments
 from terradask._dask.attached import Attached, RemoteScheduler, RemoteWorker
 from terradask._dask.connection import SchedulerConnection
-from terradask._dask.dashboard import DashboardForward
 from terradask._dask.display import (
     EventTable,
     HardwareTable,
@@ -41,6 +39,7 @@ from terradask._dask.facade import (
     kept_by,
     passed_on,
     shown_as,
+    taken,
     takes,
     typed_as,
 )
@@ -55,26 +54,28 @@ from terradask._dask.lifecycle import (
     leave_at_exit,
     leave_at_fork,
 )
-from terradask._dask.live import live_cluster
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerGroupState, WorkerPool
 from terradask._dask.progress import ClusterProgress, OwnLogging
-from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.reach import ReachTests
 from terradask._dask.request import read_request
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
+from terradask._observe.logs.readable import ReadableLogs
+from terradask._observe.reports.readable import ReadableReports
 from terradask._software.missing_modules import explain_missing_module
 from terradask.errors import ClusterClosed, ClusterError, InvalidInput
-from terradask_host.commands import SubmitJob
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
 from terradask_modules.tracebacks import EXPLAINERS
 
 if TYPE_CHECKING:
+    from terradask._dask.provision import Provisioned
+
     # At run time jedi, which completes in Jupyter, fails on a property that returns a literal.
     from terradask._dask.rollback import Origin
+    from terradask_host.commands import SubmitJob
 
 EXPLAINERS.append(explain_missing_module)
 
@@ -101,7 +102,12 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
     )
 
     @takes(ClusterArguments, examples=FIRST_USES)
-    def __init__(self, arguments: ClusterArguments) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # What only an object needs: the import of its class stays light.
+        from terradask._dask.live import live_cluster
+        from terradask._dask.provision import Provisioner
+
+        arguments = taken(self, ClusterArguments, args, kwargs)
         self._request = read_request(arguments)
         self._own_logging = OwnLogging(arguments.silence_logs)
         self._joined = JoinedWorkers()
@@ -225,7 +231,9 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         return ready().__await__()
 
     async def _attach(self, provisioned: Provisioned) -> None:
-        attached = await Attached.connect(
+        from terradask._dask.attaching import attached_to
+
+        attached = await attached_to(
             provisioned,
             self._request,
             self._health,
@@ -451,10 +459,13 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         return self._running.provisioned.origin
 
     @property
-    @documented_by(DashboardForward.link)
     def dashboard_link(self) -> str:
         """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
         mutual TLS.
+
+        It contains this object's token; requests without it, such as those of other users of this
+        machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for proxies
+        such as Jupyter's.
         """
         return self._attached.dashboard.link if self._attached is not None else ""
 
@@ -489,9 +500,9 @@ class Cluster(JobMethods, SpecCluster):  # type: ignore[misc]
         """
         return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
 
-    logs = passed_on(Deployment.logs, "_running.deployment", reads=True)
+    logs = passed_on(ReadableLogs.logs, "_running.deployment", reads=True)
 
-    @documented_by(Deployment.report)
+    @documented_by(ReadableReports.report)
     def report(self, run: str | None = None) -> Any:
         """Return what a run did; without a run's id, the running cluster makes a new report."""
         if self.asynchronous or (run is None and self.status == Status.running):

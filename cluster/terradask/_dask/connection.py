@@ -8,19 +8,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed import Client
 from distributed.comm import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
 
-from terradask._clusters.attach import Attachment
 from terradask._clusters.lifetime import Duration, parse_duration
 from terradask._dask import commands
-from terradask._dask.dial import Dialer
-from terradask._dask.health import Health, RunCheck
-from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.threads import cancelled
 from terradask.errors import (
     ClusterStopped,
@@ -28,7 +24,13 @@ from terradask.errors import (
     SchedulerUnreachable,
 )
 from terradask_host.commands import Command, SetKeepalive, ShowTaskOutput
-from terradask_host.documents import SchedulerAddress
+
+if TYPE_CHECKING:
+    from terradask._clusters.attach import Attachment
+    from terradask._dask.dial import Dialer
+    from terradask._dask.health import Health, RunCheck
+    from terradask._dask.host_workers import JoinedWorkers
+    from terradask_host.documents import SchedulerAddress
 
 logger = logging.getLogger("terradask")
 
@@ -44,7 +46,7 @@ _STATUS_POLL_SECONDS = 0.2
 _PUBLISH_SECONDS = 1.0
 
 #: Called with the attachment to a replacement scheduler.
-OnReplaced = Callable[[Attachment], Awaitable[None]]
+OnReplaced = Callable[["Attachment"], Awaitable[None]]
 
 
 @dataclass(eq=False, repr=False)

@@ -16,21 +16,23 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from distributed.utils import format_dashboard_link
 
-from terradask._clusters.attach import Attachment
-from terradask._common.progress import OncePerCause
+from terradask._common.once import OncePerCause
 from terradask._dask.commands import pack_command, read_reply
 from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.jupyter_site import PAGE, PROTOCOL, jupyter_site
 from terradask_host.http_proxy.pages import COMMAND_PAGE, is_dask_page
-from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
+
+if TYPE_CHECKING:
+    from terradask._clusters.attach import Attachment
+    from terradask_host.http_proxy.pipes import Streams
 
 #: Local address of the forward.
 ADDRESS = "127.0.0.1"
@@ -120,13 +122,7 @@ class DashboardForward(Forward):
 
     @property
     def link(self) -> str:
-        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
-        mutual TLS.
-
-        It contains this object's token; requests without it, such as those of other users of this
-        machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for proxies
-        such as Jupyter's.
-        """
+        """The link with the token; empty when not served."""
         return "" if not self.port else self._site.admission.link(_dashboard_url(self.port))
 
     async def send(self, cluster: str, command: Command) -> Any:

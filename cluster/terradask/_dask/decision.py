@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from terradask._clusters.attach import Found
 from terradask.errors import (
     ClusterExists,
     ClusterNotFound,
@@ -17,6 +16,7 @@ from terradask.errors import (
 from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
+    from terradask._clusters.attach import Found
     from terradask_stacks.settings import ClusterSettings, Settings
 
 Decision = Literal["deploy", "start", "attach"]

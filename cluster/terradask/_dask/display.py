@@ -9,15 +9,14 @@ from urllib.parse import urlsplit
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
 from terradask._dask.host_workers import host_of
-from terradask._observe.events import Event, without_repeats
-from terradask._observe.live_view import adapting_text
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
-from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
     from terradask._dask.pool import WorkerGroupState
+    from terradask._observe.events import Event
+    from terradask_host.scaling_policy import ScalingPolicy
 
 
 def group_counts(groups: Mapping[str, WorkerGroupState]) -> str:
@@ -35,6 +34,8 @@ def scaling_table(
     groups: Mapping[str, WorkerGroupState],
 ) -> str:
     """Return the table beside the scaling buttons in notebooks."""
+    from terradask._observe.live_view import adapting_text
+
     bounds = adapting_text(policies)
     mode = f"Adaptive ({bounds})" if bounds else "Manual"
     lines = [f"Scaling mode: {mode}", f"Workers: {_joined_of_plan(cluster)}"]
@@ -164,11 +165,13 @@ def dask_logs(
 # ---- lists and mappings that notebooks show as tables --------------------------------------------
 
 
-class EventTable(list[Event]):
+class EventTable(list["Event"]):
     """Events of a cluster, oldest first."""
 
     def _repr_html_(self) -> str:
         """Return the events as a table, with times in UTC."""
+        from terradask._observe.events import without_repeats
+
         return _table(
             ("time (UTC)", "subject", "group", "state", "reason"),
             ((utc_text(e.at), e.subject, e.group, e.word, e.reason) for e in without_repeats(self)),

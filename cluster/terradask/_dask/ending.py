@@ -8,12 +8,15 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from terradask._common.forked import left_to_parent
 from terradask._common.loop_signals import termination_held
-from terradask._dask.provision import Provisioned
-from terradask._dask.threads import Threads
 from terradask_modules.tracebacks import plain
+
+if TYPE_CHECKING:
+    from terradask._dask.provision import Provisioned
+    from terradask._dask.threads import Threads
 
 logger = logging.getLogger("terradask")
 
@@ -88,14 +91,17 @@ class Ending:
         """Wait for the end while the process ends. A Ctrl-C leaves the rest to a later command, and
         stops Terraform after its requests; the next one kills it.
         """
-        is_left = False
+        cancel = self.provisioned.workspace.cancel
+        is_left, is_stopped = False, True
         while True:
             try:
                 while not self._is_over.wait(_POLL_SECONDS):
                     if not self._is_begun and not self.loop.is_running():
                         return
+                    # It may not have come to Terraform yet.
+                    is_stopped = is_stopped or cancel()
             except KeyboardInterrupt:
-                self.provisioned.workspace.cancel()
+                is_stopped = cancel()
                 if not is_left:
                     is_left = True
                     self._leave_rest()

@@ -143,33 +143,38 @@ class _InLines(inspect.Signature):
 
 
 def takes(
-    arguments: Callable[_Given, _Arguments], *, examples: Sequence[str] = ()
-) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
-    """Give a constructor the signature of a dataclass, and pass it an instance of that.
+    arguments: Callable[_Given, Any], *, examples: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, _Given], None]]:
+    """Give a constructor the signature of a dataclass, of which `taken` makes an instance.
 
     IPython shows the examples first.
     """
     shown = inspect.signature(arguments)
 
-    def decorate(
-        constructor: Callable[[Any, _Arguments], None],
-    ) -> Callable[Concatenate[Any, _Given], None]:
-        def construct(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
-            check_known(type(self).__name__, kwargs, shown.parameters)
-            try:
-                shown.bind(*args, **kwargs)
-            except TypeError as error:
-                raise shown_shortly(TypeError(f"{type(self).__name__}(): {error}")) from error
-            constructor(self, arguments(*args, **kwargs))
-
+    def decorate(constructor: Callable[..., None]) -> Callable[Concatenate[Any, _Given], None]:
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         headed = [*_with_headings(shown.parameters.values(), arguments.__doc__)]
         headed[0].heading = (*(f"# {each}" for each in examples), *headed[0].heading)
-        construct.__signature__ = _InLines([own, *headed])  # type: ignore[attr-defined]
-        construct.__name__, construct.__qualname__ = constructor.__name__, constructor.__qualname__
-        return construct
+        constructor.__signature__ = _InLines([own, *headed])  # type: ignore[attr-defined]
+        return constructor
 
     return decorate
+
+
+def taken(
+    owner: object,
+    arguments: Callable[..., _Arguments],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> _Arguments:
+    """Return an instance of the arguments of `owner`'s constructor. Raises `TypeError`."""
+    name, shown = type(owner).__name__, inspect.signature(arguments)
+    check_known(name, kwargs, shown.parameters)
+    try:
+        shown.bind(*args, **kwargs)
+    except TypeError as error:
+        raise shown_shortly(TypeError(f"{name}(): {error}")) from error
+    return arguments(*args, **kwargs)
 
 
 def typed_as(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from distributed.core import Status
 
-from terradask._clusters.deployment import Deployment
-from terradask._dask.threads import Call
 from terradask.errors import ClusterClosed, ClusterError, SchedulerUnreachable
+
+if TYPE_CHECKING:
+    from terradask._clusters.deployment import Deployment
+    from terradask._dask.threads import Call
 
 logger = logging.getLogger("terradask")
 

@@ -1,44 +1,30 @@
-"""``Job``: a submitted command or set of commands; its options, its requests to the scheduler."""
+"""``Job``: a submitted command or set of commands, its options, and the methods that submit it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import inspect
-import logging
-import secrets
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from distributed.core import Status
 
-from terradask._clusters.deployment import Deployment
-from terradask._clusters.jobs.files import files_of_command, find_files, pack
-from terradask._clusters.jobs.store import JobOutput, read_pieces, write_output
 from terradask._clusters.lifetime import Duration, parse_duration
 from terradask._clusters.private_envs import check_private_envs
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
-from terradask._dask.connection import SchedulerConnection
-from terradask._dask.health import Health
-from terradask._dask.threads import Call
-from terradask.errors import (
-    ClusterClosed,
-    ClusterStopped,
-    EndpointUnreachable,
-    InvalidInput,
-    JobLost,
-    JobTimeout,
-    SchedulerReplaced,
-    SchedulerUnreachable,
-)
-from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
-from terradask_host.jobs import MOST_TASKS, PLACEHOLDER, JobRecord, problem_of
-from terradask_host.rules.job_tasks import JobTask
+from terradask.errors import InvalidInput, JobTimeout
+
+if TYPE_CHECKING:
+    from terradask._dask.health import Health
+    from terradask._dask.job_requests import JobRequests
+    from terradask_host.commands import SubmitJob
+    from terradask_host.jobs import JobRecord
+    from terradask_host.rules.job_tasks import JobTask
 
 
 @dataclass(eq=False, repr=False)
@@ -155,10 +141,9 @@ class Job:
             Printed without control characters; ``of(1)`` and ``of(2)`` return the bytes of standard
             output and standard error.
         """
-        deployment = self._requests.deployment
+        requests = self._requests
         return self._ask(
-            lambda job: self._requests.output(job, index),
-            lambda job: deployment.job_output(job, index) or JobOutput(()),
+            lambda job: requests.output(job, index), lambda job: requests.kept_output(job, index)
         )
 
     def follow(self, write: Callable[[int, bytes], object], index: int = 0) -> Any:
@@ -175,6 +160,8 @@ class Job:
         return self._sync(self._follow, write, index)
 
     async def _follow(self, write: Callable[[int, bytes], object], index: int) -> None:
+        from terradask._clusters.jobs.store import write_output
+
         async for output in self._requests.follow(self.id, index):
             write_output(output, write)
 
@@ -209,134 +196,6 @@ def job_text(record: JobRecord) -> str:
     return f"Job({record.name!r}, {record.state}{tasks}{more}: {record.command_line[:80]})"
 
 
-# ---- jobs' requests to the scheduler -------------------------------------------------------------
-
-
-logger = logging.getLogger("terradask")
-
-_WAIT_SECONDS = 15.0
-_PAUSE_SECONDS = 2.0
-#: Errors of commands to a scheduler that is gone.
-_GONE = (ClusterClosed, ClusterStopped, SchedulerReplaced, SchedulerUnreachable, OSError)
-
-
-@dataclass(eq=False, repr=False)
-class JobRequests:
-    """Submit jobs to one scheduler, and read their state and output."""
-
-    connection: SchedulerConnection
-    deployment: Deployment
-    call: Call
-
-    async def submit(self, request: SubmitJob) -> str:
-        """Submit a job and return its id. Raises as `SchedulerConnection.send`."""
-        attachment = self.connection.attachment
-        command = for_submission(request, attachment.run.run_id, attachment.scheduler.boot)
-        job = str(command.document["job"])
-        try:
-            await self.connection.send(command)
-        except asyncio.CancelledError:
-            # After Ctrl-C, the scheduler may have the job already.
-            with contextlib.suppress(*_GONE):
-                await self.cancel(job)
-            raise
-        return job
-
-    async def record(self, job: str) -> JobRecord:
-        """Return a job's record: the scheduler's, else the bucket's."""
-        answer = await self._ask(ReadJob(job, rows=True))
-        if answer is None:
-            found: JobRecord = await self.call(self.deployment.job, job)
-            return found
-        return JobRecord.read(answer["record"], self.deployment.name)
-
-    async def wait(self, job: str) -> JobRecord:
-        """Wait for the end of a job and return its record. Raises `JobLost`."""
-        while True:
-            answer = await self._ask(ReadJob(job, wait_seconds=_WAIT_SECONDS))
-            if answer is None:
-                found = await self._recorded(job)
-                if found is not None and found.is_lost:
-                    counts = found.counts
-                    left = counts["pending"] + counts["running"]
-                    raise JobLost(self.deployment.name, job, left)
-                if found is not None and found.is_over:
-                    return found
-                await asyncio.sleep(_PAUSE_SECONDS)
-            elif answer["exit_code"] is not None:
-                return await self.record(job)
-
-    async def follow(self, job: str, index: int) -> AsyncIterator[JobOutput]:
-        """Yield a task's output as it arrives, until the task has ended."""
-        since, is_done = 0, False
-        while not is_done:
-            answer = await self._ask(ReadJobOutput(job, index, since, _WAIT_SECONDS))
-            if answer is None:
-                # In this order: the output of an ended task is stored.
-                found = await self._recorded(job)
-                if found is None or not _has_ended(found, index):
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    continue
-                kept = await self.call(self.deployment.job_output, job, index)
-                if kept is not None:
-                    yield _output_after(kept, since)
-                return
-            if answer["pieces"] or answer["missed"]:
-                yield JobOutput(read_pieces(answer["pieces"]), int(answer["missed"]))
-            # An answer has a size limit: the rest of the output may need another one.
-            is_done = bool(answer["is_final"]) and not answer["pieces"]
-            since = int(answer["end"])
-
-    async def output(self, job: str, index: int) -> JobOutput:
-        """Return a task's output so far."""
-        answer = await self._ask(ReadJobOutput(job, index))
-        if answer is None:
-            kept = await self.call(self.deployment.job_output, job, index)
-            return kept or JobOutput(())
-        pieces, missed = list(read_pieces(answer["pieces"])), int(answer["missed"])
-        while answer is not None and answer["pieces"]:
-            answer = await self._ask(ReadJobOutput(job, index, int(answer["end"])))
-            pieces += read_pieces(answer["pieces"]) if answer is not None else ()
-        return JobOutput(tuple(pieces), missed)
-
-    async def cancel(self, job: str) -> None:
-        """End a job."""
-        await self.connection.send(CancelJob(job))
-
-    async def _recorded(self, job: str) -> JobRecord | None:
-        """Return a job's record from the bucket; None while the bucket is unreachable."""
-        try:
-            found: JobRecord = await self.call(self.deployment.job, job)
-        except EndpointUnreachable as error:
-            logger.warning("job %s: %s", job, error.problem)
-            return None
-        return found
-
-    async def _ask(self, command: Command) -> Any:
-        """Return the scheduler's answer; None if it doesn't know the job, or is gone."""
-        with contextlib.suppress(*_GONE):
-            return await self.connection.send(command)
-        return None
-
-
-def _has_ended(record: JobRecord, index: int) -> bool:
-    """Return whether a task is final, or doesn't exist."""
-    return record.is_over or not any(
-        task.index == index and not task.is_final for task in record.tasks
-    )
-
-
-def _output_after(kept: JobOutput, since: int) -> JobOutput:
-    """Return the part of a task's stored output after byte `since`."""
-    pieces, at = [], kept.missed
-    for stream, content in kept.pieces:
-        rest = content[max(since - at, 0) :]
-        at += len(content)
-        if rest:
-            pieces.append((stream, rest))
-    return JobOutput(tuple(pieces), max(kept.missed - since, 0))
-
-
 # ---- what a cluster object's methods that run commands take, checked and packed ------------------
 
 
@@ -368,6 +227,12 @@ def prepare_job(
     resources: Mapping[str, float] | None = None,
 ) -> SubmitJob:
     """Check a job and pack its files and those in its command. No calls. Raises `InvalidInput`."""
+    from terradask._clusters.jobs.files import files_of_command, find_files, pack
+    from terradask._dask.job_requests import new_id
+    from terradask_host.commands import SubmitJob
+    from terradask_host.jobs import JobRecord, problem_of
+    from terradask_host.rules.job_tasks import JobTask
+
     if isinstance(command, str) or not all(isinstance(part, str) for part in command):
         raise InvalidInput(
             "A command must be a list of a program and its arguments.",
@@ -379,7 +244,7 @@ def prepare_job(
     environ = check_private_envs(environ or {})
     record = JobRecord(
         cluster="",
-        id=_new_id(now := datetime.datetime.now(datetime.UTC)),
+        id=new_id(now := datetime.datetime.now(datetime.UTC)),
         run_id="",
         boot=0,
         command=tuple(command),
@@ -413,41 +278,6 @@ def shows_options(method: Method) -> Method:
     ]
     method.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
     return method
-
-
-def for_submission(request: SubmitJob, run_id: str, boot: int) -> SubmitJob:
-    """Return a request to submit now to a run, with a new id."""
-    now = datetime.datetime.now(datetime.UTC)
-    own = {"job": _new_id(now), "run_id": run_id, "boot": boot, "submitted_at": utc_text(now)}
-    return replace(request, document={**request.document, **own})
-
-
-def _new_id(now: datetime.datetime) -> str:
-    # Sorts by time of submission, even within a second.
-    return f"{now:%Y%m%dT%H%M%SZ}-{now.microsecond // 1000:03x}{secrets.token_hex(2)}"
-
-
-def parse_array(text: str) -> list[str]:
-    """Return the inputs of an array: ``0-99``, ``5``, ``1-3,7``. Raises `InvalidInput`."""
-    found: list[str] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise _array_error(text)
-        start, end = int(first), int(last or first)
-        if end < start or end - start >= MOST_TASKS:
-            raise _array_error(text)
-        found += map(str, range(start, end + 1))
-    return found
-
-
-def _array_error(text: str) -> InvalidInput:
-    return InvalidInput(
-        "This isn't an array of tasks.",
-        given=text,
-        allowed=f"numbers and ranges, up to {MOST_TASKS} in all: 0-99 or 1-3,7",
-        advice=f"each number replaces {PLACEHOLDER} in the command",
-    )
 
 
 # ---- the methods of `Cluster` that run commands --------------------------------------------------

@@ -145,13 +145,13 @@ class Launch:
             update={"environ": environ, "worker_groups": self._worker_groups()}
         )
         if made.origin != "created":
-            made.deployment._begin_start(run_settings)
+            made.deployment._starter.begin(run_settings)
             self._report_planned(run_settings)
             # Before the origin requires a rollback.
             self._check_start()
             made.origin = "started"
         with phase(self.progress, "start", made.deployment.name):
-            run = made.deployment._start_as(
+            run = made.deployment._starter.start(
                 lambda deployed: run_settings,
                 life=self.life(),
                 # A deployment by this client has checked them already.

@@ -11,28 +11,31 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import distributed.client as dasks
 from distributed import Client, utils
 from distributed.core import Status
 from distributed.deploy.spec import SpecCluster
 
+from terradask._common.dollars import shown_usd
 from terradask._common.forked import left_to_parent
 from terradask._common.loop_signals import SignalsOfTask, signals_cancel, termination_held
 from terradask._common.progress import Message, Progress, is_interruption, silent
 from terradask._common.side_by_side import side_by_side
 from terradask._dask.ending import Ending, wait_for_endings
-from terradask._dask.health import Health
-from terradask._dask.provision import Provisioned, Provisioner
-from terradask._dask.request import Request
 from terradask._dask.rollback import note_untouched
-from terradask._dask.threads import Threads
-from terradask._observe.spent import PricedInstance, together
 from terradask_host.documents import LifetimePolicy
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_modules.short_errors import explain_interrupt
 from terradask_modules.tracebacks import is_interrupted
+
+if TYPE_CHECKING:
+    from terradask._dask.health import Health
+    from terradask._dask.provision import Provisioned, Provisioner
+    from terradask._dask.request import Request
+    from terradask._dask.threads import Threads
+    from terradask._observe.spent import PricedInstance
 
 
 def describe_left_running(provisioned: Provisioned) -> str:
@@ -74,8 +77,10 @@ def priced_instances_of(provisioned: Provisioned) -> list[PricedInstance] | None
 
 
 def _price(provisioned: Provisioned) -> str:
+    from terradask._observe.spent import together
+
     usd = together(priced_instances_of(provisioned))
-    return "at an unknown price" if usd is None else f"${usd:.4f} an hour"
+    return "at an unknown price" if usd is None else f"{shown_usd(usd)} an hour"
 
 
 logger = logging.getLogger("terradask")
@@ -103,10 +108,9 @@ class Lifecycle:
     #: The cluster, once provisioned.
     provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
-    #: Once it leaves the cluster: whether it ends it.
-    _ends: bool | None = field(default=None, init=False)
     _is_ended: bool = field(default=False, init=False)
-    _ending: Ending | None = field(default=None, init=False)
+    #: Once it leaves the cluster: how it ends that, or False.
+    _ending: Ending | Literal[False] | None = field(default=None, init=False)
     #: Runs before the end.
     _preparing: asyncio.Future[None] | None = field(default=None, init=False)
     _wait_for_clients: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
@@ -295,7 +299,7 @@ class Lifecycle:
             explain_interrupt(
                 error, "nothing was taken back", f"cluster {name!r}, until it {until}"
             )
-        elif self._ends is False:
+        elif self._ending is False:
             note_untouched(error, name)
         elif self._ending is not None:
             explain_interrupt(
@@ -374,9 +378,9 @@ class Lifecycle:
         if self.health.status in (Status.closed, Status.created):
             self.health.status = Status.closed
             return
-        self._ends = bool(self.shutdown_on_close)
         self.health.status = Status.closing
-        if self._ends and self.provisioned is not None:
+        self._ending = False
+        if self.shutdown_on_close and self.provisioned is not None:
             verb = "destroy" if self._destroys(self.provisioned) else "stop"
             self._ending = Ending(self.provisioned, verb, asyncio.get_running_loop())
         leaving = asyncio.ensure_future(self._leave_wholly(disconnect, before_end, progress))
@@ -390,7 +394,7 @@ class Lifecycle:
             except asyncio.CancelledError:
                 if self._preparing is not None:
                     self._preparing.cancel()
-                if self._ending is not None:
+                if self._ending:
                     leaving.add_done_callback(self._ending.warn_of_failure)
                 raise
 
@@ -400,7 +404,7 @@ class Lifecycle:
         try:
             await self._leave(before_end, progress)
         finally:
-            if self._ending is not None:
+            if self._ending:
                 self._ending.leave()
             _OPEN.discard(self)
             try:
@@ -410,7 +414,7 @@ class Lifecycle:
                 self.threads.shutdown()
 
     async def _leave(self, before_end: Disconnect, progress: Progress) -> None:
-        if self._ending is not None:
+        if self._ending:
             preparing = self._preparing = asyncio.ensure_future(before_end())
             try:
                 await asyncio.wait([preparing])

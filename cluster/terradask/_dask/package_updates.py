@@ -13,17 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from terradask._clusters.deployment import Deployment
 from terradask._common.progress import Message, Progress
-from terradask._dask.connection import SchedulerConnection
-from terradask._dask.threads import Call
-from terradask._observe.store import SOFTWARE
 from terradask._software.refused import wheel_refused
 from terradask.errors import DocumentChanged, HostFailed
 from terradask_host.commands import UpdatePackages
-from terradask_host.documents import sha256_of
 
 if TYPE_CHECKING:
+    from terradask._clusters.deployment import Deployment
+    from terradask._dask.connection import SchedulerConnection
+    from terradask._dask.threads import Call
     from terradask._software.local_wheels import LocalWheel
 
 logger = logging.getLogger("terradask")
@@ -173,6 +171,9 @@ class PackageUpdates:
 
     def _run_lock(self) -> str:
         """Return ``software.lock``, with a line for each wheel that the run was started with."""
+        from terradask._observe.store import SOFTWARE
+        from terradask_host.documents import sha256_of
+
         text = self.deployment.objects.read_bytes(SOFTWARE) or b""
         if sha256_of(text) != self.connection.attachment.keys.sha256.get(SOFTWARE):
             raise DocumentChanged(SOFTWARE, cluster=self.connection.health.name)

@@ -23,23 +23,20 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.translation import is_transient
-from terradask._clusters.deployment import Deployment
-from terradask._clusters.pending_launches import PendingLaunches
-from terradask._common.progress import OncePerCause
-from terradask._dask.adaptive import ScalingPolicies
-from terradask._dask.health import Health, RunCheck
+from terradask._common.once import OncePerCause
 from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of
 from terradask._dask.threads import Call, cancelled
-from terradask._observe.problems import group_problems
-from terradask._observe.shortfall import Shortfall, describe
-from terradask._observe.verdict import texts
 from terradask.errors import ClusterError, InvalidInput, TerradaskError
-from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
+    from terradask._clusters.deployment import Deployment
     from terradask._clusters.launch import ScaleCheck
+    from terradask._clusters.pending_launches import PendingLaunches
+    from terradask._dask.adaptive import ScalingPolicies
+    from terradask._dask.health import Health, RunCheck
+    from terradask._observe.shortfall import Shortfall
+    from terradask_host.rules.autoscaling_groups import Group
 
 PENDING_PREFIX = "pending-"
 
@@ -419,6 +416,8 @@ class WorkerPool:
 
     async def _send(self) -> None:
         """Send pending requests. After a transient failure, the next poll sends them again."""
+        from terradask._aws.translation import is_transient
+
         numbers, removals = self.requests.take()
         if not (numbers or removals):
             return
@@ -459,17 +458,11 @@ class WorkerPool:
 
     def _store(self, described: Mapping[str, Group]) -> None:
         names = self.deployment.descriptor.worker_groups.values()
-        gone = sorted(name for each in names for name in each if name not in described)
+        gone = [name for each in names for name in each if name not in described]
         if gone:
-            raise ClusterError(
-                "Groups of the cluster don't exist any more: it was destroyed, or deployed with "
-                "other groups.",
-                given=", ".join(gone),
-                advice=(
-                    "attach to the cluster again, or deploy it again; `terradask list` shows "
-                    "the existing ones"
-                ),
-            )
+            from terradask._aws.group_facts import groups_gone
+
+            raise groups_gone(self.deployment.name, gone)
         self.described = described
 
     async def stop(self) -> None:
@@ -528,17 +521,23 @@ class WorkerPool:
 
     async def _warn_of_limits(self) -> None:
         """Log what the workspace's limits keep from growing, once for each limit."""
-        limited = await self.policies.read_limited()
-        for group, found in sorted(limited.items()):
-            if self._limited.is_new(f"{group}: {found['limit']}"):
-                logger.warning(
-                    "cluster %s: the workspace's limits allow group %s %s",
-                    self.health.name,
-                    group,
-                    found["text"],
-                )
-        if not limited:
-            self._limited.clear()
+        limited = sorted((await self.policies.read_limited()).items())
+        self._warn_once(
+            self._limited,
+            {
+                f"{group}: {found['limit']}": "the workspace's limits allow group "
+                f"{group} {found['text']}"
+                for group, found in limited
+            },
+        )
+
+    def _warn_once(self, logged: OncePerCause, found: Mapping[str, str]) -> None:
+        """Log what was found, by cause, unless it was logged since there was nothing."""
+        for cause, text in found.items():
+            if logged.is_new(cause):
+                logger.warning("cluster %s: %s", self.health.name, text)
+        if not found:
+            logged.clear()
 
     async def refresh(self) -> None:
         """Read the groups, and send pending requests."""
@@ -556,17 +555,17 @@ class WorkerPool:
 
     def _warn(self) -> None:
         """Log the reasons of missing workers, once for each cause."""
+        from terradask._observe.problems import group_problems
+        from terradask._observe.shortfall import describe
+        from terradask._observe.verdict import texts
+
         name, descriptor, shortfall = self.health.name, self.deployment.descriptor, self.shortfall
         if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
             logger.warning("cluster %s: %s", name, describe(shortfall, descriptor.pools))
         elif not self.pending_launches.pending:
             self._shortfalls.clear()
         found = texts(group_problems(descriptor, self.described, raised=True))
-        for problem in found:
-            if self._problems.is_new(problem):
-                logger.warning("cluster %s: %s", name, problem)
-        if not found:
-            self._problems.clear()
+        self._warn_once(self._problems, {each: each for each in found})
 
 
 def _desired(chain: Sequence[Group]) -> int:

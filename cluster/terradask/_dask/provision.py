@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,7 @@ class Provisioner:
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
     _made: Made | None = field(default=None, init=False)
     _cancelled_by: BaseException | None = field(default=None, init=False)
+    _stops_terraform: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._kept_once = KeptOnce(self.progress)
@@ -156,21 +158,54 @@ class Provisioner:
         """
         self._cancelled_by = error
         self._cancelled.set()
-        if self._made is not None and self._made.rolled_back is None:
-            self._made.workspace.cancel()
+        made = self._made
+        if made is not None and made.rolled_back is None and not self._stops_terraform:
+            # Another request would kill Terraform.
+            self._stops_terraform = made.workspace.cancel()
 
     def run(self) -> Provisioned:
         """Find or create the cluster and wait for its scheduler. Raises `TerradaskError`."""
         from terradask._software.package_sync import locked_once
 
-        with terminated_in_order(), locked_once():
-            try:
-                return self._run()
-            except BaseException as error:
-                if isinstance(error, SettingsError):
-                    error.name_as(self.request.typed)
-                self.roll_back_after(self._cancelled_by or error)
-                raise
+        with terminated_in_order(), locked_once(), self._rolled_back():
+            made, found, requested = self._find()
+            workspace = made.workspace
+            rounds = 0
+            while (decision := self._decision(made.deployment, found)) == "deploy":
+                rounds += 1
+                # Use another client's deployment; if that client rolls back, try again.
+                if self._deploy(
+                    made,
+                    wait_seconds=requested.create_timeout_seconds,
+                    is_last=rounds == _ROUNDS,
+                ):
+                    break
+                found = made.deployment.snapshot(workspace.baseline)
+            launch = self._launch_of(made, requested)
+            groups = None
+            if decision == "attach":
+                made.is_others = True
+                attachment = self._attach_to(found, launch, requested)
+                groups = None if found.attachment is None else found.groups
+            else:
+                attachment = launch.run()
+            if made.origin == "created" and self.request.name in workspace.settings.clusters:
+                # A cluster declared in the settings is kept: closing stops it.
+                made.origin = "started"
+            return Provisioned(
+                workspace, made.deployment, attachment, made.origin, launch.settings, groups
+            )
+
+    @contextmanager
+    def _rolled_back(self) -> Iterator[None]:
+        """Roll back after an error, which then names settings as the user typed them."""
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, SettingsError):
+                error.name_as(self.request.typed)
+            self.roll_back_after(self._cancelled_by or error)
+            raise
 
     def roll_back_after(self, error: BaseException) -> None:
         """Roll back this request's deployment or start after an error, as `Made.roll_back_after`
@@ -193,7 +228,10 @@ class Provisioner:
         else:
             note_not_begun(error, self.request.name)
 
-    def _run(self) -> Provisioned:
+    def _find(self) -> tuple[Made, Snapshot, ClusterSettings]:
+        """Load the settings, and read the cluster; finish an interrupted destruction of it. Return
+        what this client has made, what there is, and the requested settings.
+        """
         from terradask._workspace.workspace import Workspace
 
         if needs_own_address(self.request.given):
@@ -228,18 +266,12 @@ class Provisioner:
                 workspace.destroy_cluster(request.name)
             deployment = made.deployment = workspace.deployment(request.name)
             found = deployment.snapshot(workspace.baseline)
-        rounds = 0
-        while (decision := self._decision(deployment, found)) == "deploy":
-            rounds += 1
-            # Use another client's deployment; if that client rolls back, try again.
-            if self._deploy(
-                made,
-                wait_seconds=requested.create_timeout_seconds,
-                is_last=rounds == _ROUNDS,
-            ):
-                break
-            found = deployment.snapshot(workspace.baseline)
-        deployed = deployment.descriptor.cluster_settings
+        return made, found, requested
+
+    def _launch_of(self, made: Made, requested: ClusterSettings) -> Launch:
+        """Return the launch of a deployed cluster with its own settings, and those of this run."""
+        request = self.request
+        deployed = made.deployment.descriptor.cluster_settings
         if made.origin != "created":
             structure = request.structure
             check_same_structure(
@@ -248,8 +280,8 @@ class Provisioner:
             )
         own = {name: getattr(requested, name) for name in client_settings(request.given, requested)}
         settings = deployed.model_copy(update=own)
-        check_offer(workspace.settings, settings, own)
-        launch = Launch(
+        check_offer(made.workspace.settings, settings, own)
+        return Launch(
             request,
             settings,
             made,
@@ -257,17 +289,6 @@ class Provisioner:
             on_status=self.on_status,
             cancelled=self._cancelled,
         )
-        groups = None
-        if decision != "attach":
-            attachment = launch.run()
-        else:
-            made.is_others = True
-            attachment = self._attach_to(found, launch, requested)
-            groups = None if found.attachment is None else found.groups
-        if made.origin == "created" and request.name in workspace.settings.clusters:
-            # A cluster declared in the settings is kept: closing stops it.
-            made.origin = "started"
-        return Provisioned(workspace, made.deployment, attachment, made.origin, settings, groups)
 
     def _overrides(self) -> dict[str, Any]:
         request = self.request

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.listing import listed
 from terradask._clusters.lifetime import Duration, parse_duration
-from terradask._clusters.reach.advice import Side
-from terradask._clusters.reach.outbound import read_rules
-from terradask._clusters.reach.result import Found, Reach, judge
-from terradask._clusters.reach.targets import Target, read_target
 from terradask._common.progress import Message, Progress
-from terradask._dask.connection import SchedulerConnection
 from terradask._dask.host_workers import host_of, is_extra
-from terradask._dask.threads import Call
-from terradask.errors import AccessDenied, InvalidInput, WorkersMissing
+from terradask.errors import InvalidInput, WorkersMissing
 from terradask_host.commands import TryTargets
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
-    from terradask._aws.session import Aws
+    from terradask._clusters.reach.result import Reach
+    from terradask._dask.connection import SchedulerConnection
     from terradask._dask.pool import WorkerPool
+    from terradask._dask.threads import Call
     from terradask._network.baseline import Baseline
-    from terradask_modules.egress import Egress
 
 MOST_TARGETS = 50
 _LONGEST_SECONDS = 60.0
-_GROUP = re.compile("sg-[0-9a-z]{1,40}")
 
 
 @dataclass(eq=False, repr=False)
@@ -101,6 +92,9 @@ class ReachTests:
         ``ec2:DescribeSecurityGroupRules``, time-outs are compared with the rules in AWS, else with
         those that the network was applied with.
         """
+        from terradask._clusters.reach.explanation import explain, read_rules_of, timed_out
+        from terradask._clusters.reach.targets import read_target
+
         given = [targets] if isinstance(targets, str) else list(targets)
         seconds = _checked(given, group, scheduler, timeout)
         baseline = await self.call(self.read_baseline)
@@ -123,9 +117,8 @@ class ReachTests:
             asked = [{"kind": one.kind, "facts": dict(one.facts)} for one in tried]
             found = await self.connection.send(TryTargets(asked, seconds, worker))
         rules = None
-        if _timed_out(found):
-            groups = _security_groups(found)
-            rules = await self.call(partial(_read_rules, self.pool.deployment.aws, groups))
+        if timed_out(found):
+            rules = await self.call(partial(read_rules_of, self.pool.deployment.aws, found))
         return explain(self._name, host, read, found, baseline, rules=rules)
 
     def _choose_worker(self, group: str | None) -> str:
@@ -172,66 +165,3 @@ def _checked(
             allowed=f"up to {_LONGEST_SECONDS:g} s",
         )
     return seconds
-
-
-def _timed_out(found: dict[str, Any]) -> bool:
-    read = map(Found.read, found.get("results") or ())
-    return any(one.problem.get("kind") == "timeout" for one in read)
-
-
-def _security_groups(found: dict[str, Any]) -> tuple[str, ...]:
-    groups = found.get("security_groups") or ()
-    return tuple(str(each) for each in groups if _GROUP.fullmatch(str(each)))
-
-
-def _read_rules(aws: Aws, groups: Sequence[str]) -> list[Egress] | None:
-    """Return the outbound rules of security groups; None if the caller may not read them."""
-    if not groups:
-        return None
-    filters = [{"Name": "group-id", "Values": list(groups)}]
-    with suppress(AccessDenied):
-        ec2 = aws.client("ec2")
-        return read_rules(
-            listed(ec2, "describe_security_group_rules", "SecurityGroupRules", Filters=filters)
-        )
-    return None
-
-
-def explain(
-    cluster: str,
-    host: str,
-    targets: Sequence[Target],
-    found: dict[str, Any],
-    baseline: Baseline,
-    *,
-    rules: Sequence[Egress] | None = None,
-) -> Reach:
-    """Return the result from what a host found."""
-    caller = found.get("caller")
-    caller = str(caller) if caller else None
-    groups = _security_groups(found)
-    side = side_of(cluster, caller, groups, baseline)
-    answers = iter(found.get("results") or ())
-    results = tuple(
-        judge(one, Found.read(next(answers, None) if one.kind else None), side, baseline, rules)
-        for one in targets
-    )
-    return Reach(cluster, host, caller, groups, results)
-
-
-def side_of(cluster: str, caller: str | None, groups: Sequence[str], baseline: Baseline) -> Side:
-    """Return a cluster's side, with the role that AWS saw."""
-    roles = [role for each in baseline.host_roles(cluster).values() for role in each]
-    # arn:aws:sts::123456789012:assumed-role/NAME/SESSION
-    name = caller.split("/")[1] if caller and ":assumed-role/" in caller else None
-    own = next((role for role in roles if role.rpartition("/")[2] == name), None)
-    is_own = "instance_profiles" not in baseline.given and (caller is None or own is not None)
-    return Side(
-        cluster=cluster,
-        role=own or caller or baseline.host_roles(cluster)["worker"][-1],
-        is_own_role=is_own,
-        security_groups=groups,
-        has_own_groups="security_groups" not in baseline.given,
-        is_isolated=baseline.isolation == "cluster",
-        partition=baseline.where.partition,
-    )

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from terradask._aws.credentials import check_duration
 from terradask._clusters.lifetime import parse_duration
 from terradask._dask.arguments import ARGUMENT_OF, RUN_SETTINGS, ClusterArguments
 from terradask._dask.decision import check_exclusive
@@ -48,6 +47,8 @@ class Request:
 
 def read_request(arguments: ClusterArguments) -> Request:
     """Read the arguments of a cluster. Raises `InvalidInput`."""
+    from terradask._aws.credentials import check_duration
+
     check_exclusive(arguments.create, arguments.attach)
     arguments.refuse_unsupported()
     _check_credentials(arguments.credentials)
@@ -96,7 +97,12 @@ def _normalise(arguments: ClusterArguments) -> ClusterArguments:
         # False and 0: AWS is asked once.
         capacity_timeout=0
         if arguments.capacity_timeout in (False, 0)
-        else parse_duration("capacity_timeout", arguments.capacity_timeout, never=False),
+        else parse_duration(
+            "capacity_timeout",
+            arguments.capacity_timeout,
+            never=False,
+            also="; False: AWS's first refusal is an error",
+        ),
     )
 
 

@@ -7,13 +7,13 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from terradask._clusters.deployment import Deployment
 from terradask._common.progress import Message, Progress, ProgressEvent, is_interruption
 from terradask.errors import ClusterNotFound
 from terradask_modules.short_errors import explain_interrupt
 from terradask_modules.tracebacks import plain
 
 if TYPE_CHECKING:
+    from terradask._clusters.deployment import Deployment
     from terradask._workspace.workspace import Workspace
 
 logger = logging.getLogger("terradask")
@@ -34,6 +34,8 @@ class Made:
     rolled_back: Origin | None = None
     #: Whether another client has made or started it.
     is_others: bool = False
+    #: Whether a second Ctrl-C, which didn't wait, shows what is left.
+    is_shown: bool = False
 
     def roll_back_after(self, error: BaseException, progress: Progress) -> None:
         """Roll back after an error, and add notes to the error; later calls do nothing. The caller
@@ -54,7 +56,7 @@ class Made:
             roll_back(self.workspace, self.deployment, origin, safely)
         except BaseException as second:
             note_left_behind(error, name, origin, second)
-            if not isinstance(error, Exception | KeyboardInterrupt):
+            if not (self.is_shown or isinstance(error, Exception | KeyboardInterrupt)):
                 # Python shows no SystemExit, and asyncio may drop a task's cancellation.
                 _warn(error)
             if isinstance(error, Exception) and not isinstance(second, Exception):
@@ -67,6 +69,7 @@ class Made:
 
     def note_unfinished(self, error: BaseException) -> None:
         """Add notes to a second Ctrl-C, which doesn't wait for the end of the rollback."""
+        self.is_shown = self.is_shown or isinstance(error, KeyboardInterrupt)
         origin, name = self.rolled_back or self.origin, self.deployment.name
         if origin == "attached":
             (note_untouched if self.is_others else note_not_begun)(error, name)

@@ -7,19 +7,22 @@ import datetime
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
 
 from distributed.core import Status
 
-from terradask._aws.credentials import LentCredentials
-from terradask._clusters.attach import Attachment
 from terradask._clusters.private_envs import check_private_envs
-from terradask._common.progress import OncePerCause
+from terradask._common.once import OncePerCause
 from terradask._dask.commands import send
-from terradask._dask.connection import SchedulerConnection
-from terradask._dask.health import Health
 from terradask._dask.threads import Call, cancelled
 from terradask.errors import VersionMismatch, WorkersUntold
 from terradask_host.commands import SendSecrets
+
+if TYPE_CHECKING:
+    from terradask._aws.credentials import LentCredentials
+    from terradask._clusters.attach import Attachment
+    from terradask._dask.connection import SchedulerConnection
+    from terradask._dask.health import Health
 
 logger = logging.getLogger("terradask")
 

@@ -8,16 +8,17 @@ import math
 import time
 from collections.abc import Callable, Iterable, Set
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
 
-from terradask._clusters.pending_launches import OnRefusal, ignore_refusal
 from terradask._common.naming import counted
-from terradask._common.progress import OncePerCause
-from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import cancelled
-from terradask._observe.shortfall import Shortfall, describe, no_capacity
-from terradask._observe.status import HostReports
 from terradask.errors import InvalidInput, WorkersMissing
-from terradask_host.documents import HostReport
+
+if TYPE_CHECKING:
+    from terradask._clusters.pending_launches import OnRefusal
+    from terradask._dask.pool import WorkerPool
+    from terradask._observe.status import HostReports
+    from terradask_host.documents import HostReport
 
 _JOIN_POLL_SECONDS = 0.05
 
@@ -31,22 +32,19 @@ class WorkerWaiter:
     """Wait until the workers of a run have joined, or can't join any more."""
 
     pool: WorkerPool
+    #: The reports of the run's hosts, of which it reads those of missing ones.
+    missing: HostReports
     report_seconds: float = REPORT_SECONDS
     _: KW_ONLY
     #: How long to wait for capacity that AWS lacks.
     capacity_timeout_seconds: float = 0.0
-    _missing: HostReports = field(init=False)
-    _refusals: OncePerCause = field(default_factory=OncePerCause, init=False)
     #: When missing hosts' reports were listed last, on the monotonic clock.
     _listed_at: float = field(default=-math.inf, init=False)
-
-    def __post_init__(self) -> None:
-        self._missing = HostReports(self.pool.deployment.objects, self.pool.run.run_id)
 
     @property
     def reports(self) -> list[HostReport]:
         """The reports of missing hosts, as far as read."""
-        return self._missing.reports
+        return self.missing.reports
 
     async def wait_for_workers(
         self, n_workers: int | None = None, timeout: float | None = None
@@ -91,12 +89,16 @@ class WorkerWaiter:
         *,
         takes_fewer: bool = False,
         progress: Callable[[int, int], None] | None = None,
-        on_refusal: OnRefusal = ignore_refusal,
+        on_refusal: OnRefusal | None = None,
     ) -> None:
         """Wait for `n_workers`, or fewer with `takes_fewer`; call `progress` with both numbers."""
+        from terradask._clusters.pending_launches import CapacityWait, Refusals, ignore_refusal
+
         started, deployment = time.monotonic(), self.pool.deployment
+        wait = CapacityWait(self.capacity_timeout_seconds, on_refusal=on_refusal or ignore_refusal)
+        refusals = Refusals(deployment.name, deployment.descriptor, wait)
         reports = asyncio.create_task(self._watch_reports(n_workers, started))
-        shown, short_since = None, None
+        shown = None
         try:
             while (joined := len(self._joined_hosts())) < (n := self._wanted(n_workers)):
                 if progress is not None and shown != joined:
@@ -108,8 +110,7 @@ class WorkerWaiter:
                 shortfall = self.pool.shortfall
                 if shortfall is not None and shortfall.certain:
                     if not shortfall.there:
-                        short_since = time.monotonic() if short_since is None else short_since
-                        self._check_refused(shortfall, short_since, on_refusal)
+                        refusals.take(shortfall)
                     elif takes_fewer and joined >= shortfall.there:
                         return
                 if reports.done():
@@ -119,17 +120,6 @@ class WorkerWaiter:
                 await asyncio.sleep(_JOIN_POLL_SECONDS)
         finally:
             await cancelled(reports)
-
-    def _check_refused(self, shortfall: Shortfall, since: float, on_refusal: OnRefusal) -> None:
-        """Raise `NoCapacity` if AWS has launched no worker for too long, or never will."""
-        deployment = self.pool.deployment
-        refusal = no_capacity(deployment.name, shortfall, deployment.descriptor.pools)
-        left_seconds = since + self.capacity_timeout_seconds - time.monotonic()
-        # AWS (asg-retries)
-        if left_seconds <= 0 or refusal.kinds != {"capacity"}:
-            raise refusal
-        if self._refusals.is_new(*shortfall.causes):
-            on_refusal(refusal, left_seconds)
 
     async def _watch_reports(self, n_workers: int | None, started: float) -> None:
         """Read missing hosts' reports, a few at a time, until they show that workers can't join."""
@@ -147,7 +137,7 @@ class WorkerWaiter:
             await self._read_changed()
 
     async def _read_changed(self) -> None:
-        limiter, missing = self.pool.deployment.limiter, self._missing
+        limiter, missing = self.pool.deployment.limiter, self.missing
         self._listed_at = time.monotonic()
         async with limiter.async_slot():
             changed = await self.pool.call(missing.list_changed, self._joined_hosts())
@@ -162,14 +152,14 @@ class WorkerWaiter:
         return self.pool.wanted if n_workers is None else n_workers
 
     async def _check_joining(self, n_workers: int | None, started: float, *, late: bool) -> None:
-        missing = self._missing
+        from terradask._observe.shortfall import describe
 
         def check() -> None:
             short, deployment = self.pool.shortfall, self.pool.deployment
             check_joining(
                 deployment.name,
                 self._wanted(n_workers),
-                missing.reports,
+                self.missing.reports,
                 joined=self._joined_hosts(),
                 plan=self.pool.plan,
                 waited_seconds=time.monotonic() - started,
@@ -183,7 +173,7 @@ class WorkerWaiter:
                 return
         # The error describes all hosts, also those not read yet.
         await self.pool.call(
-            missing.read, await self.pool.call(missing.list_changed, self._joined_hosts())
+            self.missing.read, await self.pool.call(self.missing.list_changed, self._joined_hosts())
         )
         check()
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
 
-from terradask._observe.live_view import LiveView
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from terradask._observe.live_page import Heights
+    from terradask._observe.live_view import LiveView
 
 #: Longest time that a notebook may show outdated ages.
 _AGES_SECONDS = 10.0

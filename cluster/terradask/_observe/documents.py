@@ -24,7 +24,7 @@ from terradask_host.documents import (
     plain_lines,
 )
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.structure import GroupEntry
+from terradask_host.structure import GroupEntry, worker_chains
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
@@ -66,19 +66,8 @@ class Descriptor(ClusterDocument):
     def worker_groups(self) -> dict[str, tuple[str, ...]]:
         """Group of workers -> the keys of its Auto Scaling groups, in the order in which they are
         tried.
-
-        The group ``workers``, which every cluster has, comes first; spot comes before on demand.
         """
-        workers = [(key, group) for key, group in self.groups.items() if group.role == "worker"]
-        names = sorted(
-            {group.worker_group for _, group in workers},
-            key=lambda name: (name != WORKER_GROUP, name),
-        )
-        ordered = sorted(workers, key=lambda entry: entry[1].market != "spot")
-        return {
-            name: tuple(key for key, group in ordered if group.worker_group == name)
-            for name in names
-        }
+        return worker_chains(self.groups)
 
     @property
     def pools(self) -> dict[str, Pool]:

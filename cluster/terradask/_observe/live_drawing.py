@@ -137,9 +137,9 @@ class _Lines:
             yield self._wrapped(frame.last)
             return
         yield from (self._wrapped(note) for note in frame.notes)
-        yield self._title(frame)
+        yield from self._title(frame)
         if frame.bar is not None:
-            yield self._progress(frame.bar)
+            yield from self._progress(frame.bar)
             yield self._steps(frame)
         if frame.trouble:
             line = self._named("failed", frame.trouble)
@@ -165,18 +165,24 @@ class _Lines:
     def _together(self) -> int:
         return min(self.width, _WIDEST)
 
-    def _title(self, frame: Frame) -> Text:
-        left = Text.assemble((frame.name, "bold"), "  ", overflow="ellipsis")
+    def _title(self, frame: Frame) -> Iterator[Text]:
+        left = Text.assemble((frame.name, "bold"), "  ", overflow="fold")
         left.append_text(self._named(frame.kind, frame.state))
         if frame.age:
             left.append(f" for {frame.age}")
         columns = self._together - len(frame.price) - 2
-        left.truncate(max(columns, 10), overflow="ellipsis", pad=columns > 0)
-        return self._cut(Text.assemble(left, "  ", frame.price))
+        if left.cell_len <= columns:
+            left.truncate(columns, pad=True)
+            yield Text.assemble(left, "  ", frame.price)
+        else:
+            yield from filter(None, (left, self._wrapped(frame.price)))
 
-    def _progress(self, bar: Meter) -> Text:
-        columns = max(self._together - len(bar.text) - 2, _METER_COLUMNS)
-        return self._cut(Text.assemble(self._bar(bar.share, columns), "  ", bar.text))
+    def _progress(self, bar: Meter) -> Iterator[Text]:
+        columns = self._together - len(bar.text) - 2
+        if columns >= _METER_COLUMNS:
+            yield Text.assemble(self._bar(bar.share, columns), "  ", bar.text)
+        else:
+            yield from (self._bar(bar.share, self._together), self._wrapped(bar.text))
 
     def _steps(self, frame: Frame) -> Text:
         def line(*, times: bool) -> Text:
@@ -190,7 +196,7 @@ class _Lines:
             return found
 
         whole = line(times=True)
-        return whole if len(whole) <= self.width else self._cut(line(times=False))
+        return whole if len(whole) <= self.width else self._wrapped(line(times=False))
 
     def _rest(self, frame: Frame) -> Iterator[Text]:
         if not (frame.facts or frame.links):

@@ -195,7 +195,8 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         _line(cluster_word(view.state)),
         _STATE_KINDS.get(view.state, "leaving"),
         "" if view.seconds is None else age_text(view.seconds),
-        price_words(view.price or Price()),
+        # A planned price misleads about a creation that ended early.
+        "" if view.state in CUT_SHORT else price_words(view.price or Price()),
         _bar(view.steps),
         tuple(map(_step, view.steps)),
         _line(_now(view)),

@@ -15,7 +15,15 @@ from terradask._catalog.host_sizes import HostChoice, host_sizes
 from terradask._observe.run_costs.book import find_accounts
 from terradask._observe.run_costs.totals import costs_of
 from terradask.errors import AccessDenied
-from terradask_host.rules.limits import MONTHLY, Limits, Running, Spent, Use, uses_of
+from terradask_host.rules.limits import (
+    MONTHLY,
+    Limits,
+    Running,
+    Spent,
+    Use,
+    month_begin,
+    uses_of,
+)
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
 if TYPE_CHECKING:
@@ -93,9 +101,3 @@ def spent_of(accounts: Sequence[Account], begin: datetime.datetime, team_tag: st
     spent |= {("owner", row.key or ""): row.usd for row in by_owner.rows}
     spent |= {("team", row.key or ""): row.usd for row in by_team.rows}
     return spent
-
-
-def month_begin(now: datetime.datetime) -> datetime.datetime:
-    """Return the begin of a time's month, in UTC."""
-    first = now.astimezone(datetime.UTC).replace(day=1)
-    return first.replace(hour=0, minute=0, second=0, microsecond=0)

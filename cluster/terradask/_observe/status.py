@@ -6,7 +6,7 @@ import datetime
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from terradask._observe.problems import LaunchFailures, may_be_silent, problems_
 from terradask._observe.record import ClusterRecord
 from terradask._observe.store import HOSTS, ClusterObjects
 from terradask._observe.verdict import Verdict, judge, texts
-from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask_host.documents import PREPARED, Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.markets import lacking
 from terradask_host.scaling_policy import ScalingPolicy
@@ -42,8 +42,8 @@ GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 #: State of the report of a host that isn't a member yet.
 PREPARING = "preparing"
 
-#: States of reports whose instance is gone.
-OVER = frozenset({"left", "lost"})
+#: States of reports whose instance is gone, or kept for later.
+OVER = frozenset({"left", "lost", "prepared"})
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def status_of(
     members = {m.instance_id for g in groups.values() for m in g.members}
     prepared = sum(g.prepared for g in groups.values())
     hosts = tuple(
-        h if h.instance_id in members or (prepared and h.state == PREPARING) else h.lost()
+        h if h.instance_id in members else _absent(h, has_prepared=bool(prepared))
         for h in reports
         if run is not None and h.belongs_to(run.run_id)
     )
@@ -273,6 +273,16 @@ def status_of(
         problems=texts(problems),
         verdict=judge(facts),
     )
+
+
+def _absent(report: HostReport, *, has_prepared: bool) -> HostReport:
+    """Return the report of a host that is in no group: it is gone, unless AWS prepares it."""
+    if has_prepared and report.state == PREPARING:
+        return report
+    left = report.lost()
+    if has_prepared and left.state == "left" and left.reason == PREPARED:
+        return replace(left, state="prepared")
+    return left
 
 
 def _ssh_command(settings: ClusterSettings, scheduler: Group | None) -> str | None:

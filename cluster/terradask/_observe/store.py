@@ -56,13 +56,13 @@ class ClusterObjects:
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None if it doesn't exist."""
         try:
-            found = self.read_version(name)
+            found = self._store.read(name, most_bytes=_most_bytes(name))
+            return None if found is None else parse_object(found.content, name)
         except DocumentFormat:
             # A host's report that is too large counts as unreadable, and is dropped.
             if name.startswith(HOSTS):
                 return {}
             raise
-        return None if found is None else found[0]
 
     def read_bytes(self, name: str) -> bytes | None:
         """Return an object's content, or None if it doesn't exist."""

@@ -187,19 +187,6 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
     if lock is None:
         return rules
     where = settings.workspace.where(lock.account, lock.partition)
-    hosts = (network.security_groups, network.instance_profiles, *network.subnets.values())
-    given = {
-        network.vpc_id,
-        network.kms_key_arn,
-        network.hosts(where).notify_topic_arn,
-        *network.notify_emails,
-        network.permissions_boundary,
-        state.kms_key_arn,
-        state.bucket_for(lock.account, settings.workspace.region),
-        *(each for one in hosts if one is not None for each in (one.scheduler, one.worker)),
-        *network.images.values(),
-        *lock.image_ids.values(),
-        *lock.gpu_image_ids.values(),
-    }
-    known = frozenset(each for each in given if each is not None)
-    return replace(rules, account=lock.account, given=known, task_rights=network.rights_in(where))
+    topic = network.hosts(where).notify_topic_arn
+    given = frozenset(filter(None, (network.kms_key_arn, state.kms_key_arn, topic)))
+    return replace(rules, account=lock.account, given=given, task_rights=network.rights_in(where))

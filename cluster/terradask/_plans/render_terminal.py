@@ -226,11 +226,14 @@ def _workspace(report: WorkspaceReport, *, details: bool) -> Iterator[Text]:
             Text(f"{stack}: could not be planned: {reason}", style="bold red")
             for stack, reason in report.failed.items()
         ),
-        *(Text(f"{stack}: no changes") for stack in quiet if len(report.plans) > 1),
-        *(Text(f"{stack}: unchanged since it was applied") for stack in report.unchanged),
         *(
-            Text(f"{stack}: waits for the network: terradask apply network")
-            for stack in report.waiting
+            Text(f"{', '.join(stacks)}: {what}")
+            for stacks, what in (
+                (quiet if len(report.plans) > 1 else [], "no changes"),
+                (report.unchanged, "unchanged since the last apply"),
+                (report.waiting, "waiting for the network: terradask apply network"),
+            )
+            if stacks
         ),
     ]
     yield from (*notes, *([Text()] if notes else []))
@@ -309,12 +312,15 @@ def _caution(one: Caution) -> Iterator[Text]:
             for value in one.forced_by
         )
         happens += f" (because of {', '.join(values)})"
-    parts = [happens, one.following, *one.running]
+    is_one = len(one.running) == 1
+    parts = [happens, one.following, *(one.running if is_one else ())]
     about = f" {'; '.join(filter(None, parts))}"
     yield Text.assemble("! ", (one.address, "bold"), about, style="bold red")
     for before, after in one.rules:
         yield Text(f"    - {before}", style="red")
         yield Text(f"    + {after}", style="green")
+    for text in () if is_one else one.running:
+        yield Text(f"    {text}", style="red")
 
 
 def _finding(finding: PolicyFinding) -> Iterator[Text]:

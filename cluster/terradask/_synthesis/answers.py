@@ -186,7 +186,10 @@ class ClusterResolver:
         )
         check_own_disks(settings.cluster, read_lock(self.loaded.lock_path).network)
         place, earlier = self._place(baseline), self._earlier(name, lock)
-        resolved = self._resolve(name, place, earlier, refresh=refresh)
+        found = resolve_cluster(
+            settings.cluster, place, self.aws, earlier, refresh=refresh, progress=self.progress
+        )
+        resolved = self._locked(name, found, None if refresh else earlier)
         policies = baseline.task_policies(name)
         return self._with_networks(ClusterAnswers(settings, resolved), network, policies)
 
@@ -207,7 +210,9 @@ class ClusterResolver:
             workspace=settings.workspace.name,
             given=settings.network.vpc_id is not None,
         )
-        lock = self._resolve(name, place, self._earlier(name, None))
+        earlier = self._earlier(name, None)
+        found = resolve_cluster(settings.cluster, place, self.aws, earlier, progress=self.progress)
+        lock = self._locked(name, found, earlier)
         isolated = settings.workspace.isolation == "cluster"
         policies = settings.network.policies_of(name) if isolated else []
         return self._with_networks(ClusterAnswers(settings, lock), settings.network, policies)
@@ -268,17 +273,13 @@ class ClusterResolver:
         check_gpu_disks(settings, answers.lock, read_lock(self.loaded.lock_path).network)
         return answers
 
-    def _resolve(
-        self, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool = False
-    ) -> ClusterLock:
-        """Resolve, and lock a declared cluster's answers, so that all machines plan the same."""
+    def _locked(self, name: str, lock: ClusterLock, known: ClusterLock | None) -> ClusterLock:
+        """Add the container, and lock a declared cluster's answers, so that all machines plan the
+        same.
+        """
         settings, path = self.loaded.settings, self.loaded.lock_path
         cluster = settings.cluster_named(name)
-        lock = resolve_cluster(
-            cluster, place, self.aws, earlier, refresh=refresh, progress=self.progress
-        )
         check_no_gpus(cluster, lock)
-        known = None if refresh else earlier
         container = lock_container(cluster, lock.architecture, known, self.aws, self.progress)
         lock = lock.model_copy(update={"container": container})
         if name in settings.clusters:

@@ -21,7 +21,7 @@ from terradask._catalog.instance_types.choose import (
     choose_scheduler,
     with_one_architecture,
 )
-from terradask._catalog.instance_types.listing import named_catalog, priced_catalog
+from terradask._catalog.instance_types.listing import fetch_catalog, priced_catalog
 from terradask._catalog.instance_types.model import Catalog, Supply
 from terradask._catalog.instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
 from terradask._catalog.prices.price_list import fetch_spot_prices
@@ -251,7 +251,7 @@ def _catalog_of_names(
     silent = any(request.is_silent for request in requests.values())
     # Named types determine the architecture of other groups.
     default_names = {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else set()
-    catalog = named_catalog(aws, named | default_names)
+    catalog = fetch_catalog(aws, named | default_names)
     if not named <= catalog.types.keys():
         # The error names similar types.
         return None

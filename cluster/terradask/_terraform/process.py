@@ -64,6 +64,7 @@ def follow(
     environ: Mapping[str, str],
     on_line: Callable[[str], None],
     cancelled: threading.Event,
+    cancelled_again: threading.Event | None = None,
     on_stopping: Callable[[], None],
     pass_fds: Sequence[int] = (),
     on_started: Callable[[int], None] = lambda pid: None,
@@ -72,7 +73,8 @@ def follow(
     patience_seconds: float = PATIENCE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
 ) -> Completed:
-    """Run a command with changes, and pass on its lines as they come.
+    """Run a command with changes, and pass on its lines as they come. `cancelled` and
+    `cancelled_again` are for other threads what a first and a second Ctrl-C are here.
 
     Raises `KeyboardInterrupt`.
 
@@ -105,6 +107,9 @@ def follow(
                 if cancelled.is_set() and not stop.requested:
                     stop.request()
                     on_stopping()
+                if cancelled_again is not None and cancelled_again.is_set():
+                    cancelled_again.clear()
+                    stop.request_again()
                 stop.act()
                 time.sleep(_POLL_SECONDS)
         except BaseException:

@@ -94,6 +94,7 @@ class Terraform:
     #: Held while Terraform works; acquire it around related commands.
     lock: FolderLock = field(init=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
+    _cancelled_again: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __post_init__(self) -> None:
         self.lock = FolderLock(
@@ -265,8 +266,10 @@ class Terraform:
     # ---- commands with changes -------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ask the running command to stop, from any thread; it raises `TerraformCancelled`."""
-        self._cancelled.set()
+        """Ask the running command, or the next one, to stop, from any thread; it raises
+        `TerraformCancelled`. Another call kills it a few seconds later.
+        """
+        (self._cancelled_again if self._cancelled.is_set() else self._cancelled).set()
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command with event output, and return it. Needs the folder's lock."""
@@ -278,6 +281,7 @@ class Terraform:
             environ=self.environment(),
             on_line=lambda text: self._take_line(text, output),
             cancelled=self._cancelled,
+            cancelled_again=self._cancelled_again,
             on_stopping=partial(self._note_stop, output),
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"{self.program.command} {verb}", pid),
@@ -286,6 +290,7 @@ class Terraform:
         )
         if done.cancelled:
             self._cancelled.clear()
+            self._cancelled_again.clear()
         if done.exit_code == 0:
             return output
         error = self._error(verb, done, output.diagnostics)

@@ -8,9 +8,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from terradask._aws.group_facts import end_outdated
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.service_roles import ensure_service_roles
-from terradask._aws.warm_pools import end_outdated
 from terradask._cleanup.orphans import Inventory
 from terradask._cleanup.outside_rules import refuse_named_groups, security_groups
 from terradask._cleanup.scan import Scan
@@ -35,6 +35,7 @@ from terradask.errors import (
     NoBaseline,
     TerraformError,
 )
+from terradask_host.rules.limits import OWNER_TAG, SIZE_TAG
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -58,14 +59,15 @@ class Applier:
         if plan.removes:
             # Read here, while the stack's folder is free; running clusters are checked last.
             _ = plan.summary
+        sizes: Mapping[str, str] = {}
         if plan.stack != NETWORK_STACK and not plan.destroy:
-            self._refuse_beyond_limits(plan)
+            sizes = self._refuse_beyond_limits(plan)
         try:
             if plan.stack == NETWORK_STACK:
                 self._network(plan)
                 self.context.network.forget()
             else:
-                self._cluster(plan)
+                self._cluster(plan, sizes)
         except TerraformError:
             self._record_history("failed", plan)
             raise
@@ -88,7 +90,7 @@ class Applier:
         if plan.destroy:
             return
         if plan.stack != NETWORK_STACK:
-            self._keep(plan.stack)
+            self.clusters.one(plan.stack).keep()
         try:
             self.stacks.states.applied.write(plan.stack, plan.folder)
         except AwsError as error:
@@ -166,7 +168,7 @@ class Applier:
         except AccessDenied as error:
             self.context.warn(f"can't upload missing packages for hosts: {error.problem}")
 
-    def _cluster(self, plan: Plan) -> None:
+    def _cluster(self, plan: Plan, sizes: Mapping[str, str]) -> None:
         with self.stacks.locked(plan.stack) as stack:
             plan.check()
             if not plan.destroy:
@@ -182,16 +184,30 @@ class Applier:
                 recovery.remove_blockers(stack.ids)
             else:
                 # First: an apply keeps the cluster, even after an interruption.
-                self._keep(plan.stack)
+                self.clusters.one(plan.stack).keep()
                 recovery.remove_leftovers(plan.creates, stack.ids)
             stack.apply(plan)
             if plan.destroy:
                 recovery.forget()
                 stack.remove()
             else:
+                self._note_prepared(plan.stack, sizes)
                 self._end_outdated(plan.stack)
         if plan.destroy:
             self.stacks.states.forget_applied(plan.stack)
+
+    def _note_prepared(self, cluster: str, sizes: Mapping[str, str]) -> None:
+        """Tag groups with the owner of prepared hosts and with these sizes, by which limits count
+        them before the first start. Without the permission, only warn.
+        """
+        context, deployment = self.context, self.clusters.one(cluster)
+        if not sizes or deployment.current_run() is not None:
+            return
+        of_groups = {key: {SIZE_TAG: size} for key, size in sizes.items() if size}
+        try:
+            deployment.groups.tag({OWNER_TAG: context.aws.caller_arn}, of_groups)
+        except AccessDenied as error:
+            context.warn(f"limits count the prepared hosts for no owner: {error.problem}")
 
     def _end_outdated(self, cluster: str) -> None:
         """Have AWS prepare hosts anew that were prepared by an earlier template. Without the
@@ -211,21 +227,21 @@ class Applier:
             objects.delete(f"{HOSTS}{instance_id}.json" for instance_id in ended)
             context.warn(f"AWS prepares anew, by the changed template: {', '.join(ended)}")
 
-    def _refuse_beyond_limits(self, plan: Plan) -> None:
-        """Refuse a cluster that the workspace's limits never allow to start. Raises
-        `QuotaExceeded`.
+    def _refuse_beyond_limits(self, plan: Plan) -> Mapping[str, str]:
+        """Refuse a cluster that the workspace's limits never allow to start; return its hosts'
+        sizes, as `check_planned`, if it has prepared ones. Raises `QuotaExceeded`.
         """
         from terradask._catalog.prices.groups import PlannedStack
         from terradask._clusters.limits import PlannedCluster, check_planned
+        from terradask_stacks.groups import standby_of
 
         context = self.context
         baseline = context.network.baseline()
         if baseline.limits and (content := PlannedStack.of(plan.document).descriptor):
             planned = PlannedCluster.of_descriptor(read_descriptor(content, plan.stack))
-            check_planned(context.aws, baseline, planned, context.settings.workspace.tags)
-
-    def _keep(self, cluster: str) -> None:
-        self.clusters.one(cluster).keep()
+            sizes = check_planned(context.aws, baseline, planned, context.settings.workspace.tags)
+            return sizes if standby_of(planned.settings) else {}
+        return {}
 
     # ---- without a plan, from any machine --------------------------------------------------------
 

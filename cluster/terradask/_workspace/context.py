@@ -74,7 +74,7 @@ class WorkspaceContext:
     @property
     def bucket(self) -> str:
         """The workspace's bucket."""
-        return self.network.bucket
+        return self.network.where.bucket
 
     @property
     def plans(self) -> Path:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed_instances
 from terradask._aws.s3 import ObjectStore, as_json
@@ -221,7 +223,7 @@ class ImageBuild:
         tried = ""
         for zone, subnets in sorted(baseline.zones.items()):
             context.message(f"launching an instance in {zone} from {base}")
-            with unless(*_OF_THE_ZONE):
+            with unless(*_OF_THE_ZONE), self._refusing_type():
                 launched = ec2.run_instances(
                     LaunchTemplate={
                         "LaunchTemplateId": template.id,
@@ -256,6 +258,22 @@ class ImageBuild:
             given=tried,
             advice="name another type: terradask image build --type",
         )
+
+    @contextmanager
+    def _refusing_type(self) -> Iterator[None]:
+        """Name the type that EC2 doesn't know, or that is of another architecture."""
+        try:
+            yield
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if self.instance_type is None or not code.startswith("Invalid"):
+                raise
+            raise InvalidInput(
+                f"EC2 launches no such instance for an image: {error.response['Error']['Message']}",
+                given=f"--type {self.instance_type}",
+                allowed=f"a type of EC2 with the architecture {self.architecture}",
+                advice="name another one, or leave it out",
+            ) from error
 
     def _wait_for_instance(self, instance_id: str) -> None:
         """Wait until the instance has prepared itself. Raises `HostFailed`."""

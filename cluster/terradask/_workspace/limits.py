@@ -117,6 +117,11 @@ def use_of(
     owners = {caller, *limits.owners, *(one.owner for one in running.uses), *spenders}
     teams = {*limits.teams, *(one.team for one in running.uses)}
     teams |= {who for scope, who in spent if scope == "team"}
+    # Those who use nothing have limits too.
+    if team is not None:
+        teams.add(team)
+    if owner is not None and owner.startswith("arn:"):
+        owners.add(owner)
     caps = [
         *(cap for cap in limits.caps("", "") if cap.scope == "workspace"),
         *(cap for who in sorted(teams) for cap in limits.caps("", who) if cap.scope == "team"),

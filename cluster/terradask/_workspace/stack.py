@@ -30,7 +30,6 @@ from terradask._plans.saved import Plan
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._terraform.events import PlanFile, ResourceProgress
 from terradask._terraform.folder_contents import IMPORTS
-from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
 from terradask_modules.names import NETWORK_STACK
@@ -81,9 +80,6 @@ class Stack:
         """Return the ids in the state: address -> id."""
         state = self._states.state(self.name)
         return {} if state is None else state.ids
-
-    def _version(self) -> StateVersion:
-        return self._states.version(self.name)
 
     def plan(
         self,
@@ -166,7 +162,7 @@ class Stack:
                 return
             except StalePlan:
                 planned = PlanArchive.read(plan_file.path).state
-                if not left or not planned.lineage or self._version() != planned:
+                if not left or not planned.lineage or self._states.version(self.name) != planned:
                     raise
                 self._progress(Message("Terraform found no state, though one exists: trying again"))
 
@@ -195,7 +191,9 @@ class Stack:
         """Return whether a plan starts without the existing state: S3 may miss objects of a young
         bucket, which Terraform takes for absence.
         """
-        return not PlanArchive.read(path).state.lineage and bool(self._version().lineage)
+        if PlanArchive.read(path).state.lineage:
+            return False
+        return bool(self._states.version(self.name).lineage)
 
     def _check_planned(self, path: Path) -> None:
         if self._check is not None:

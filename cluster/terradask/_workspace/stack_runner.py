@@ -99,8 +99,9 @@ class StackRunner:
             context.progress,
         )
 
-    def cancel(self) -> None:
-        """Request the graceful end of running Terraform processes."""
+    def cancel(self) -> bool:
+        """Request the graceful end of running Terraform processes; return whether there are any."""
         with self._lock:
             for stack in self._running:
                 stack.terraform.cancel()
+            return bool(self._running)

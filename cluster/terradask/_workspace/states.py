@@ -73,8 +73,10 @@ class StackStates:
 
     def version(self, stack: str) -> StateVersion:
         """Return the lineage and serial of a stack's state."""
-        found = self.state(stack)
-        return StateVersion() if found is None else found.version
+        with suppress(BackendMissing):
+            found = self.place(stack).read()
+            return StateVersion() if found is None else found.version
+        return StateVersion()
 
     def check_not_rolled_back(self, stack: str) -> None:
         """Refuse a state that is older than that of the last apply. Raises `StateConflict`."""

@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
+from packaging.version import InvalidVersion, Version
 
 from terradask._clusters.limit_notes import with_limit_notes
 from terradask._common.naming import some
 from terradask._common.side_by_side import side_by_side
 from terradask._common.text_table import shortened
-from terradask._network.unapplied import unapplied_settings, version_gap
-from terradask._observe.run_costs.book import find_account
+from terradask._observe.run_costs.book import find_accounts
 from terradask._observe.run_costs.totals import costs_of
 from terradask._observe.verdict import Problem, clock
 from terradask._workspace.states import StackStates
@@ -29,13 +29,21 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from terradask._clusters.overview import ClusterOverview
+    from terradask._network.baseline import Baseline
     from terradask._terraform.state.lock import LockInfo
     from terradask._workspace.context import WorkspaceContext
+    from terradask_stacks.settings import Settings
 
 logger = logging.getLogger("terradask")
 
 _PARALLEL = 16
 _NAMED = 2
+
+#: Settings that ``workspace.json`` has as they are.
+_SAME = (
+    *("public_workers", "public_schedulers", "session_manager", "allow_ingress_from_anywhere"),
+    *("kms_key_arn", "container_repositories", "cluster_launch_templates"),
+)
 
 
 def with_surroundings(
@@ -113,9 +121,47 @@ def _network_problems(context: WorkspaceContext) -> tuple[Problem, ...]:
     return tuple(found)
 
 
+def unapplied_settings(settings: Settings, deployed: Baseline) -> list[str]:
+    """Return the settings whose value isn't the deployed one, of those that clusters depend on."""
+    network = settings.network
+    found = [
+        f"network.{name}" for name in _SAME if getattr(network, name) != getattr(deployed, name)
+    ]
+    pairs = {
+        "network.nat": (network.nat, network.nat if deployed.nat == "given" else deployed.nat),
+        "network.interface_endpoints": (
+            sorted(network.interface_endpoints),
+            sorted(deployed.interface_endpoints),
+        ),
+        "network.ingress": (
+            *(
+                [([*map(str, each.ports)], each.cidr, each.description) for each in rules]
+                for rules in (network.ingress, deployed.ingress)
+            ),
+        ),
+        "workspace.isolation": (settings.workspace.isolation, deployed.isolation),
+    }
+    return [*found, *(name for name, (wanted, is_now) in pairs.items() if wanted != is_now)]
+
+
+def version_gap(deployed: Baseline, own: str) -> tuple[str, str] | None:
+    """Return the network's version and the command that makes it and this one equal; None if they
+    are.
+    """
+    if deployed.terradask_version == own:
+        return None
+    try:
+        is_newer = Version(deployed.terradask_version) > Version(own)
+    except InvalidVersion:
+        is_newer = False
+    command = "pip install --upgrade terradask" if is_newer else "terradask plan network"
+    return deployed.terradask_version, command
+
+
 def _run_usd(context: WorkspaceContext, one: ClusterOverview) -> Decimal | None:
     """Return the known cost of an active run so far."""
     if one.status is None or one.status.run_id is None:
         return None
-    account = find_account(context.aws, context.bucket, f"{one.status.run_id}/{one.name}.json")
-    return None if account is None else costs_of([account], by="cluster").usd
+    key = f"{one.status.run_id}/{one.name}.json"
+    accounts = find_accounts(context.aws, context.bucket, key=key)
+    return costs_of(accounts).usd if accounts else None

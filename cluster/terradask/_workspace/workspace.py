@@ -254,9 +254,9 @@ class Workspace(Planner):
         ``s3:GetObject`` on ``clusters/*``, ``autoscaling:DescribeAutoScalingGroups`` and
         ``DescribeScalingActivities``, ``ec2:DescribeInstances``, and those of the price list.
         """
-        from terradask._workspace.costs import find_costs
+        from terradask._observe.run_costs.totals import find_costs
 
-        return find_costs(self._context, since, until, by)
+        return find_costs(self.aws, self._context.bucket, since, until, by)
 
     def history(self, since: Moment | None = None) -> list[HistoryEntry]:
         """Return the workspace's history, oldest first: applied and destroyed stacks, with caller
@@ -281,9 +281,9 @@ class Workspace(Planner):
         -----
         Permissions needed: those of `costs`, and ``s3:GetObject`` on ``history/*``.
         """
-        from terradask._workspace.costs import read_history
+        from terradask._observe.run_costs.book import read_history
 
-        return read_history(self._context, since)
+        return read_history(self.aws, self._context.bucket, since)
 
     def quotas(self) -> list[QuotaCheck]:
         """Compare AWS's quotas with what the settings can reach: every declared cluster at
@@ -340,11 +340,11 @@ class Workspace(Planner):
 
         return find_limits(self._context, owner, team)
 
-    def cancel(self) -> None:
-        """Stop an operation that runs in another thread, in order; it raises `TerraformCancelled`
-        there, unless it finishes first.
+    def cancel(self) -> bool:
+        """Stop an operation that runs in another thread, in order, and return whether there is one.
+        It raises `TerraformCancelled` there, unless it finishes first. Another call kills it.
         """
-        self._stacks.cancel()
+        return self._stacks.cancel()
 
     def apply(self, plan: Plan) -> Deployment | Baseline | None:
         """Apply exactly a saved plan, with Terraform and the caller's credentials.

@@ -78,23 +78,23 @@ def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None
 def _table(costs: RunCosts) -> str:
     is_by_run = costs.by == "run"
     heads = ["run", "cluster", "owner", "ended"] if is_by_run else [costs.by, "runs"]
-    rows = []
+    rows: list[list[object]] = []
     for row in costs.rows:
-        first: list[object] = [caller_name(row.key) if costs.by == "owner" else row.key, row.runs]
+        first = [caller_name(row.key) if costs.by == "owner" else row.key, row.runs]
         if is_by_run:
             facts, ended = row.facts, row.facts["ended_at"] or "active"
             first = [row.key, facts["cluster"], caller_name(facts["owner"]), ended]
-        rows.append([*first, *_amounts(row.instances, row)])
-    total = _amounts(sum(row.instances for row in costs.rows), costs)
-    rows.append(["total", *[None] * (len(heads) - 1), *total])
+        rows.append([*first, row.instances, *_amounts(row)])
+    instances = sum(row.instances for row in costs.rows)
+    rows.append(["total", *[None] * (len(heads) - 1), instances, *_amounts(costs)])
     return table([*heads, "instances", "hours", "usd"], rows)
 
 
-def _amounts(instances: int, costs: CostRow | RunCosts) -> list[object]:
+def _amounts(costs: CostRow | RunCosts) -> tuple[str, str]:
     usd = f"{costs.usd:.2f}"
     if costs.unpriced_seconds:
         usd = f"{usd} + ?" if costs.usd else "?"
-    return [instances, _hours(costs.instance_seconds), usd]
+    return _hours(costs.instance_seconds), usd
 
 
 def _hours(seconds: int) -> str:
@@ -104,10 +104,10 @@ def _hours(seconds: int) -> str:
 def _csv(costs: RunCosts) -> str:
     from terradask._observe.run_costs.totals import CostRow
 
-    names = list(CostRow(None).as_dict(costs.by))
-    names[1:1] = ["cluster", "owner", "started_at", "ended_at"] if costs.by == "run" else []
+    facts = dict.fromkeys(("cluster", "owner", "started_at", "ended_at"))
+    names = CostRow(None, facts=facts if costs.by == "run" else {}).as_dict(costs.by)
     text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(row.as_dict(costs.by) for row in costs.rows)
     return text.getvalue().rstrip("\n")
@@ -139,12 +139,8 @@ def history(since: str | None) -> None:
 
 
 def _row(entry: HistoryEntry) -> list[object]:
-    counts = entry.changes
-    changes = (
-        f"+{counts.get('add', 0)} ~{counts.get('change', 0)} -{counts.get('remove', 0)}"
-        if counts
-        else None
-    )
+    counts = [entry.changes.get(name, 0) for name in ("add", "change", "remove")]
+    changes = "+{} ~{} -{}".format(*counts) if entry.changes else None
     plan = None if entry.plan_sha256 is None else entry.plan_sha256[:_HASH_CHARACTERS]
     return [
         entry.at,
@@ -216,12 +212,12 @@ def _say_why(name: str, why: str | None) -> None:
 
 
 def _list(deployment: Deployment) -> None:
-    kept = [
-        (one.run, one.boot, utc_text(one.at), one.size_bytes) for one in deployment.kept_reports()
+    kept = [{**asdict(one), "at": utc_text(one.at)} for one in deployment.kept_reports()]
+    rows = [
+        (run, boot, at, f"{size / 1e6:.1f} MB") for run, boot, at, size in map(dict.values, kept)
     ]
-    rows = [(run, boot, at, f"{size / 1e6:.1f} MB") for run, boot, at, size in kept]
     answer(
-        [dict(zip(("run", "boot", "at", "size_bytes"), each, strict=True)) for each in kept],
+        kept,
         table(["run", "boot", "kept", "size"], rows) if kept else None,
         otherwise=f"{deployment.name}: no reports are stored",
     )

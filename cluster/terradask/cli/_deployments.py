@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._clusters.overview import priced_instances
-from terradask._common.dollars import usd_text
+from terradask._common.dollars import shown_usd
 from terradask._common.naming import counted
 from terradask._observe.events import of_last_run, without_repeats
 from terradask._observe.live_view import live_view
@@ -325,10 +325,13 @@ def verdict_lines(one: ClusterOverview) -> list[str]:
 
 def _cost(one: ClusterOverview) -> str | None:
     """Return the price of an hour, and what the run has cost so far."""
-    hourly = usd(one.hourly_usd)
-    parts = [] if hourly is None else [f"${hourly} an hour"]
+    hourly, parts = one.hourly_usd, []
+    if hourly is None:
+        parts.append("at an unknown price")
+    elif hourly:
+        parts.append(f"{shown_usd(hourly)} an hour")
     if one.run_usd is not None:
-        parts.append(f"${usd_text(one.run_usd)} since the start")
+        parts.append(f"{shown_usd(one.run_usd)} since the start")
     return ", ".join(parts) or None
 
 

@@ -51,8 +51,8 @@ def reach(
             message(f"{name}: waits for its first worker")
             cluster.wait_for_workers(1, timeout=_FIRST_WORKER_SECONDS)
         found = cluster.reach(targets, group=group, scheduler=scheduler, timeout=timeout)
-    who = f" as {found.caller}" if found.caller else ""
-    message(f"{name}: tried from {found.host}{who}")
-    answer(found.as_dict(), str(found))
+        who = f" as {found.caller}" if found.caller else ""
+        message(f"{name}: tried from {found.host}{who}")
+        answer(found.as_dict(), str(found))
     if not found.is_all_reached:
         ctx.exit(NOT_REACHED)

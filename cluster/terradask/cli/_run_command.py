@@ -20,6 +20,7 @@ from terradask.cli._output import message, result
 if TYPE_CHECKING:
     from terradask import Cluster
     from terradask._dask.job import Job
+    from terradask.errors import InvalidInput
 
 
 #: Options of a new cluster for the command -> arguments of `Cluster`.
@@ -229,12 +230,7 @@ def batch(
     """
     if (map_over is None) == (array is None):
         raise click.UsageError("give either --map-over or --array")
-    if map_over is not None:
-        inputs = _inputs(map_over)
-    else:
-        from terradask._dask.job import parse_array
-
-        inputs = parse_array(array or "")
+    inputs = _inputs(map_over) if map_over is not None else parse_array(array or "")
 
     def await_job(job: Job) -> int:
         from terradask.errors import JobTimeout
@@ -272,3 +268,31 @@ def _lines(content: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"--map-over: the inputs aren't UTF-8: {error}") from error
     return [line.removesuffix("\r") for line in lines if line.strip()]
+
+
+def parse_array(text: str) -> list[str]:
+    """Return the inputs of an array: ``0-99``, ``5``, ``1-3,7``. Raises `InvalidInput`."""
+    from terradask_host.jobs import MOST_TASKS
+
+    found: list[str] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise _array_error(text)
+        start, end = int(first), int(last or first)
+        if end < start or end - start >= MOST_TASKS:
+            raise _array_error(text)
+        found += map(str, range(start, end + 1))
+    return found
+
+
+def _array_error(text: str) -> InvalidInput:
+    from terradask.errors import InvalidInput
+    from terradask_host.jobs import MOST_TASKS, PLACEHOLDER
+
+    return InvalidInput(
+        "This isn't an array of tasks.",
+        given=text,
+        allowed=f"numbers and ranges, up to {MOST_TASKS} in all: 0-99 or 1-3,7",
+        advice=f"each number replaces {PLACEHOLDER} in the command",
+    )

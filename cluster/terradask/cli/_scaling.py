@@ -62,9 +62,12 @@ def adapt(name: str, *, group: str, off: bool, **bounds: Any) -> None:
             else:
                 minimum = 1 if bounds["minimum"] is None else bounds["minimum"]
                 cluster.adapt(group=group, **{**bounds, "minimum": minimum})
-            policies: Mapping[str, ScalingPolicy] = cluster.adapting
+            _answer_adapting(name, group, cluster.adapting)
     else:
-        policies = deployment.status().adapting
+        _answer_adapting(name, group, deployment.status().adapting)
+
+
+def _answer_adapting(name: str, group: str, policies: Mapping[str, ScalingPolicy]) -> None:
     named = {
         each: {"minimum": one.minimum, "maximum": one.maximum} for each, one in policies.items()
     }
@@ -88,12 +91,15 @@ def scale(name: str, workers: int, *, group: str, wait: bool) -> None:
     load_workspace().deployment(name).check_workers(workers, group)
     with _attached(name) as cluster:
         cluster.sync(_scaled, cluster, workers, group)
+        # The workspace's limits may leave fewer, which the log has explained.
+        reached = min(workers, len(cluster.worker_groups[group].plan))
         if wait:
             cluster.wait_for_workers()
-    answer(
-        {"cluster": name, "group": group, "workers": workers},
-        f"{name}: {group} is scaled to {counted(workers, 'worker')}",
-    )
+        of = "" if reached == workers else f"{reached} of "
+        answer(
+            {"cluster": name, "group": group, "workers": reached},
+            f"{name}: {group} is scaled to {of}{counted(workers, 'worker')}",
+        )
 
 
 async def _scaled(cluster: Cluster, workers: int, group: str) -> None:
@@ -102,6 +108,7 @@ async def _scaled(cluster: Cluster, workers: int, group: str) -> None:
 
 
 def _attached(name: str) -> Cluster:
+    """Attach to a cluster. It is left with a line, before which the result is printed."""
     from terradask import Cluster
 
     return Cluster.from_name(name, progress=show_kept, show_widget=False)

@@ -104,17 +104,25 @@ def switch(name: str | None, settings: tuple[str, ...]) -> None:
     """Set a switch: the embedded AWS then refuses, delays or interrupts as AWS sometimes does.
 
     For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Inside `sim
-    run` it sets that embedded AWS, otherwise the started one. Without NAME, show all switches.
+    run` it sets that embedded AWS, otherwise the started one. Show what that changes; without NAME,
+    or with --json, show all switches.
     """
     check_installed()
     from terradask_simulator import Switches
     from terradask_simulator.lifecycle import of_this_environment
 
     switches = Switches(_running(of_this_environment()))
+    before: dict[str, object] = {}
     if name is not None:
+        before = switches.switches()
         switches.turn(name, **dict(_setting(one) for one in settings))
     states = switches.switches()
-    answer(states, "\n".join(f"{one}: {json.dumps(value)}" for one, value in states.items()))
+    changed = [
+        f"{one}: {json.dumps(value)}"
+        for one, value in states.items()
+        if one not in before or value != before[one]
+    ]
+    answer(states, "\n".join(changed) or None, otherwise=f"{name}: done")
 
 
 def _setting(text: str) -> tuple[str, object]:

@@ -34,6 +34,12 @@ _LIMITED = frozenset(
 )
 
 
+#: Actions of warm pools, which policies of users with a limit of workers lack.
+_OF_POOLS = frozenset(
+    f"autoscaling:{name}"
+    for name in ("PutWarmPool", "DeleteWarmPool", "DescribeWarmPool", "PutLifecycleHook")
+)
+
 #: Kind of policy that refuses, where the caller's own can't allow it -> what is to be changed.
 BEYOND = {
     "organization": "a policy of the organization refuses it, which its managers change",
@@ -68,6 +74,11 @@ class AccessDenied(AwsError):
         )
         if by in BEYOND:
             advice = f"{BEYOND[by]}. {advice[0].upper()}{advice[1:]}"
+        if action in _OF_POOLS:
+            advice = (
+                "your policies may have a limit of workers (terradask iam user --max-workers), "
+                f"with which no hosts are kept prepared: leave out standby. Otherwise {advice}"
+            )
         if action in _LIMITED:
             advice = (
                 "your policies may limit it (terradask iam user --max-workers, --types, --no-gpu, "

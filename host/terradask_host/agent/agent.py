@@ -23,9 +23,10 @@ from terradask_host.agent.container.pull import pull_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
 from terradask_host.agent.environment import Environment, own_wheels
 from terradask_host.agent.event_queue import EventQueue, Failed, Stop, StopRequested
-from terradask_host.agent.groups import ClusterGroups, LaunchHook
+from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import check_in_memory, write_keys
+from terradask_host.agent.launch_hook import LaunchHook
 from terradask_host.agent.logs import BootLog, HostLog, LogShipper
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
@@ -37,14 +38,12 @@ from terradask_host.agent.shared_environment import SharedEnvironment, Sharing
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config, parse_document
+from terradask_host.documents import PREPARED
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.machine import wait_for_driver
 from terradask_host.metadata import Identity, InstanceMetadata
 from terradask_host.mount_list import check_mounted
 from terradask_host.rules.policy import is_own_run
-
-#: Why a prepared host leaves.
-PREPARED = "prepared: AWS stops this instance until it is needed"
 
 
 def main() -> int:

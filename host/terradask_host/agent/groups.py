@@ -1,21 +1,17 @@
-"""A host's calls to its cluster's groups: complete its launch, leave, end the cluster, postpone the
-watchdog.
-"""
+"""A host's calls to its cluster's groups: leave, end the cluster, postpone the watchdog."""
 
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any
 
-from terradask_host.agent.aws import Aws, describe_error, error_code, is_aws_error, passes
+from terradask_host.agent.aws import Aws, describe_error, error_code, passes
 from terradask_host.end_once import NOT_NOW, end_while_there
-from terradask_host.metadata import InstanceMetadata
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_host.rules.limits import WORKSPACE_TAG
-from terradask_host.structure import Structure
+from terradask_host.structure import Structure, worker_chains
 
 #: Number of a group's newest activities to read: about a minute's. AWS (asg-retries)
 _ACTIVITIES = 20
@@ -46,7 +42,7 @@ class ClusterGroups:
         self._log = log
         #: Whether this instance is still in its group; None if that isn't known.
         self._is_member = is_member
-        groups = cluster.groups
+        groups = self._groups = cluster.groups
         #: Auto Scaling group of workers -> the cluster's own name of it.
         self._workers = {
             group.autoscaling_group: key for key, group in groups.items() if group.role == "worker"
@@ -54,10 +50,7 @@ class ClusterGroups:
         self._schedulers = {
             group.autoscaling_group for group in groups.values() if group.role == "scheduler"
         }
-        #: Group of workers -> the keys of its Auto Scaling groups, spot before on demand.
-        self._chains: dict[str, list[str]] = {}
-        for key in sorted(self._workers.values(), key=lambda key: groups[key].market != "spot"):
-            self._chains.setdefault(groups[key].worker_group, []).append(key)
+        self._chains = worker_chains(groups)
         # Schedulers last: this host is in one of their groups.
         self.names: list[str] = [
             groups[name].autoscaling_group
@@ -141,12 +134,9 @@ class ClusterGroups:
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         """Return the time and cause of a group's recent failed launches, in one call."""
         response = self._aws.client("autoscaling").describe_scaling_activities(
-            AutoScalingGroupName=self._autoscaling_group(group), MaxRecords=_ACTIVITIES
+            AutoScalingGroupName=self._groups[group].autoscaling_group, MaxRecords=_ACTIVITIES
         )
         return launch_failures(response["Activities"])
-
-    def _autoscaling_group(self, group: str) -> str:
-        return next(name for name, key in self._workers.items() if key == group)
 
     def _describe(self, names: Iterable[str]) -> list[dict[str, Any]]:
         response = self._aws.client("autoscaling").describe_auto_scaling_groups(
@@ -176,7 +166,7 @@ class ClusterGroups:
 
     def set_desired(self, group: str, n: int) -> None:
         """Request `n` instances in a group of workers, by the cluster's own name of it."""
-        self._set_desired(self._autoscaling_group(group), n)
+        self._set_desired(self._groups[group].autoscaling_group, n)
 
     def _set_desired(self, name: str, n: int) -> None:
         self._aws.client("autoscaling").set_desired_capacity(
@@ -213,67 +203,3 @@ class ClusterGroups:
                 self._log(f"{name}{trouble}: {describe_error(error)}")
                 done = False
         return done
-
-
-#: AWS may hold an instance only some seconds after it runs; one whose launch is complete has none.
-HOOK_TRIES = 12
-
-
-class LaunchHook:
-    """The hook of a group with a warm pool: AWS holds a launched instance until its host completes
-    it. `group` is the name of the Auto Scaling group, which is also the hook's.
-
-    An instance that AWS prepares for the pool is stopped then, and one that joins its group goes
-    into service. AWS does the same by itself once the hook's time is over.
-
-    Permission: ``autoscaling:CompleteLifecycleAction`` on the cluster's groups.
-    """
-
-    def __init__(
-        self, aws: Aws, group: str, instance_id: str, *, log: Callable[[str], None]
-    ) -> None:
-        self._aws = aws
-        self._group = group
-        self._instance_id = instance_id
-        self._log = log
-
-    @classmethod
-    def of_instance(
-        cls,
-        metadata: InstanceMetadata,
-        aws: Aws,
-        instance_id: str,
-        *,
-        log: Callable[[str], None],
-    ) -> Self | None:
-        """Return the hook of this instance's group; None if the group has no warm pool."""
-        group = metadata.warm_pool()
-        return None if group is None else cls(aws, group, instance_id, log=log)
-
-    def complete_soon(self, pause_seconds: float) -> bool:
-        """Complete it within some tries; return whether that succeeded."""
-        for _ in range(HOOK_TRIES):
-            if self.complete():
-                return True
-            time.sleep(pause_seconds)
-        return False
-
-    def complete(self) -> bool:
-        """Let AWS go on; return whether it does.
-
-        It refuses where nothing waits: for a restarted host program, and before AWS has noticed
-        that the instance runs.
-        """
-        try:
-            self._aws.client("autoscaling").complete_lifecycle_action(
-                AutoScalingGroupName=self._group,
-                LifecycleHookName=self._group,
-                InstanceId=self._instance_id,
-                LifecycleActionResult="CONTINUE",
-            )
-        except Exception as error:
-            if not is_aws_error(error):
-                raise
-            self._log(f"the launch hook can't be completed: {error}")
-            return False
-        return True

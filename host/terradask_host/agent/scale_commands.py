@@ -38,12 +38,19 @@ class ScaleCommand:
 
 @dataclass(frozen=True)
 class _Goal:
-    """A client's number, and the number its group was set to. A different one was set by others and
-    holds. None: an earlier host program set it.
+    """A client's number, or the one that is left without the hosts that a client ends; and the
+    number its group was set to, which is up to `leaving` higher where a leaving host ended by
+    itself and AWS replaced it. A different one was set by others and holds. None: an earlier host
+    program set it.
     """
 
     n: int
     planned: int | None
+    leaving: int = 0
+
+    def holds(self, planned: int) -> bool:
+        """Return whether the number is still the one that this host has set."""
+        return self.planned is None or self.planned <= planned <= self.planned + self.leaving
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class ScaleCommands:
         Those that a group hasn't reached, or whose leaving hosts still exist.
     check_groups
         Raises `ValueError` for unknown groups.
+    adapts
+        Whether a group adapts.
     end_policies
         Ends adapting of groups, and returns their policies.
     answer
@@ -80,13 +89,15 @@ class ScaleCommands:
         numbers: KeptByGroup[int],
         *,
         check_groups: Callable[[Collection[str]], None],
+        adapts: Callable[[str], bool],
         end_policies: Callable[[Collection[str]], dict[str, ScalingPolicy]],
         answer: Callable[..., None],
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
         self._hosts, self._markets, self._limits = hosts, markets, limits
-        self._check_groups, self._end_policies = check_groups, end_policies
+        self._check_groups, self._adapts = check_groups, adapts
+        self._end_policies = end_policies
         self._answer, self._send, self._log = answer, send, log
         #: Group -> the number that it hasn't reached.
         self._goals = {group: _Goal(n, None) for group, n in numbers.items()}
@@ -193,9 +204,26 @@ class ScaleCommands:
         self._reach_goals(asked.load)
         chosen = self._hosts.active_ids.intersection(asked.hosts) - self._hosts.leaving.keys()
         self._hosts.retire(sorted(chosen), forced=True)
+        self._lower_goals(chosen)
         leaving = frozenset(self._hosts.leaving.keys() - before)
         self._answers.append(_Answer(asked.number, policies_document(ended), leaving))
         return None
+
+    def _lower_goals(self, chosen: Collection[str]) -> None:
+        """Set the numbers of groups without hosts that leave. By its load, a group that adapts ends
+        another one itself.
+        """
+        for group, chain in self._hosts.seen.items():
+            count = sum(one in chosen for each in chain for one in each.active_ids)
+            if not count or self._adapts(group) or self._markets.surplus(group):
+                continue
+            seen, before = self._markets.workers(group), self._goals.get(group)
+            if before is None:
+                goal = _Goal(seen.planned, seen.planned, seen.leaving_count)
+            else:
+                planned = None if before.planned is None else seen.planned
+                goal = _Goal(max(before.n - count, 0), planned, seen.leaving_count)
+            self._goals[group], self._numbers[group] = goal, goal.n
 
     def _would_leave(self, asked: ScaleCommand) -> list[str]:
         found = [
@@ -210,12 +238,13 @@ class ScaleCommands:
         """Bring groups to clients' numbers, within AWS's visible instances and groups' limits."""
         for group, goal in list(self._goals.items()):
             seen = self._hosts.seen and self._markets.workers(group)
-            if not seen or goal.planned not in (seen.planned, None):
+            if not seen or not goal.holds(seen.planned):
                 del self._goals[group]
                 continue
             if goal.planned is None and time.monotonic() < self._inherits_at:
                 continue
             decision, planned = reach(group, goal.n, seen, load), seen.planned
+            leaving = seen.leaving_count
             if isinstance(decision, Shrink) and decision.launches:
                 if not self._hosts.shows_all(load.joined):
                     continue
@@ -225,7 +254,8 @@ class ScaleCommands:
                 self._markets.act(decision, of_client=True)
                 self._log(f"{group}: from {decision.before} to {decision.n} hosts, as a client set")
                 planned = decision.n
-            if planned == goal.n:
+                leaving += decision.before - planned if isinstance(decision, Shrink) else 0
+            if planned == goal.n and not leaving:
                 del self._goals[group]
             else:
-                self._goals[group] = replace(goal, planned=planned)
+                self._goals[group] = _Goal(goal.n, planned, leaving)

@@ -25,7 +25,7 @@ from terradask_host.documents import UNREADABLE
 from terradask_host.rules.load import Load
 from terradask_host.rules.scaling import Grow, Memory, Shrink, decide
 from terradask_host.scaling_policy import ScalingPolicy, policies_document
-from terradask_host.structure import Structure
+from terradask_host.structure import Structure, worker_chains
 from terradask_host.trouble import Trouble
 
 #: Wake-up: a load has arrived.
@@ -85,6 +85,7 @@ class Scaler:
             limits,
             numbers,
             check_groups=self._check_groups,
+            adapts=lambda group: group in self.policies,
             end_policies=self._end_policies,
             answer=self._answer,
             send=send,
@@ -293,8 +294,7 @@ class Scaler:
 
 def _has_markets(structure: Structure) -> bool:
     """Return whether any group of workers has several markets."""
-    groups = [each.worker_group for each in structure.groups.values() if each.role == "worker"]
-    return len(groups) > len(set(groups))
+    return any(len(chain) > 1 for chain in worker_chains(structure.groups).values())
 
 
 def _described(policy: ScalingPolicy | None) -> str:

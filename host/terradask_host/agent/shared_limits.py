@@ -17,6 +17,7 @@ from terradask_host.documents import UNREADABLE, MonthSpent
 from terradask_host.errors import HostError
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.limits import (
+    Excess,
     Limits,
     Meter,
     Running,
@@ -24,6 +25,7 @@ from terradask_host.rules.limits import (
     Use,
     fitting,
     own_facts,
+    scopes_of,
     uses_of,
 )
 from terradask_host.trouble import Trouble
@@ -46,7 +48,7 @@ class SharedLimits:
     month_spent
         The month's cost at the run's start.
     age_seconds
-        Age limit of both reads.
+        Age limit of both reads while nothing may be added. A growth reads again.
     report
         Receives a group and the reason why it isn't grown.
     """
@@ -69,7 +71,7 @@ class SharedLimits:
         self._month_spent = month_spent
         self._send, self._report = send, report
         self._trouble = Trouble(log)
-        self._read_at = float("-inf")
+        self._read_at = self._began_at = float("-inf")
         self._limits: Limits | None = None
         self._others: Sequence[Use] = ()
         self._team = ""
@@ -83,32 +85,38 @@ class SharedLimits:
 
     def begin(self, seen: Seen) -> None:
         """Begin a round of changes, from the cluster's groups as last read."""
-        self._seen, self._added = seen, {}
+        self._seen, self._added, self._began_at = seen, {}, time.monotonic()
 
     def cut(self, group: str, before: int, n: int) -> int:
         """Return the number of hosts, of `n`, that a group may have."""
         if n <= before:
             self.forget(group)
             return n
-        self._refresh()
-        if self._limits is None:
-            self.forget(group)
-            return n
-        keys = [one.name for one in self._seen.get(group, ())]
-        more, excess = fitting(
-            self._limits,
-            Running(self._uses(), {} if self._meter is None else self._meter.spent),
-            self._owner,
-            self._team,
-            size=self._size(keys),
-            asked=n - before,
-        )
+        self._refresh(self._age_seconds)
+        more, excess = self._fitting(group, n - before)
+        if more and self._limits is not None and self._read_at < self._began_at:
+            # Other clusters may have grown since.
+            self._refresh(0.0)
+            more, excess = self._fitting(group, n - before)
         self._added[group] = self._added.get(group, 0) + more
         if excess is None:
             self.forget(group)
         else:
             self._note(group, str(excess.limit), f"{before + more} of {n} hosts: {excess}")
         return before + more
+
+    def _fitting(self, group: str, asked: int) -> tuple[int, Excess | None]:
+        """Return how many more hosts a group may have, and the limit that is reached then."""
+        if self._limits is None:
+            return asked, None
+        return fitting(
+            self._limits,
+            Running(self._uses(), {} if self._meter is None else self._meter.spent),
+            self._owner,
+            self._team,
+            size=self._size([one.name for one in self._seen.get(group, ())]),
+            asked=asked,
+        )
 
     def forget(self, group: str) -> None:
         """Note that nothing keeps a group from growing."""
@@ -147,9 +155,10 @@ class SharedLimits:
         ]
         return [*self._others, *own, *added]
 
-    def _refresh(self) -> None:
+    def _refresh(self, age_seconds: float) -> None:
+        """Read limits and groups, if the last read is older."""
         now = time.monotonic()
-        if now - self._read_at < self._age_seconds:
+        if now - self._read_at < age_seconds:
             return
         # Also after a failure: loads come every few seconds.
         self._read_at = now
@@ -180,24 +189,11 @@ class SharedLimits:
         own = [one for one in uses if one.cluster == self._cluster and one.group in workers]
         kept = [replace(one, hosts=0) for one in own if one.prepared]
         self._others = [*(one for one in uses if one not in own), *kept]
-        now, scopes = datetime.datetime.now(datetime.UTC), self._scopes()
-        meter = self._meter or self._first_meter(now)
-        self._meter = meter.advanced(now, uses, scopes.values())
-
-    def _scopes(self) -> dict[str, tuple[str, str]]:
-        return {
-            "workspace": ("workspace", ""),
-            "owner": ("owner", self._owner),
-            "team": ("team", self._team),
-        }
-
-    def _first_meter(self, now: datetime.datetime) -> Meter:
-        start = self._month_spent
-        if start is None:
-            return Meter(now)
-        scopes = self._scopes()
-        spent = {scopes[name]: getattr(start, name) for name in scopes}
-        return Meter.of(start.at, spent)
+        now, whose = datetime.datetime.now(datetime.UTC), (self._owner, self._team)
+        if self._meter is None:
+            start = self._month_spent
+            self._meter = Meter(now) if start is None else Meter.of(start, *whose)
+        self._meter = self._meter.advanced(now, uses, scopes_of(*whose))
 
 
 def limits_of(

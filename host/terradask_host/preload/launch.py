@@ -8,6 +8,7 @@ second time, and needs the package too.
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -50,6 +51,17 @@ def vanish() -> None:
     os._exit(1)
 
 
+def write_whole_lines() -> None:
+    """Write each line of output at once, although ``PYTHONUNBUFFERED`` is set for tasks' programs.
+
+    Otherwise ``print`` writes a line and its end by two calls, between which another thread's line,
+    of another task or of Dask, gets into it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
+
+
 def load_package() -> None:
     """Make ``terradask_host`` importable without the host program's other packages."""
     name = "terradask_host"
@@ -70,6 +82,7 @@ def load_package() -> None:
 def main() -> int:
     """Prepare, import, receive the start document, and serve."""
     events = Events(sys.argv[1])
+    write_whole_lines()
     load_package()
     try:
         from terradask_host.preload.serve import run  # needs the package that was just loaded
@@ -92,6 +105,7 @@ def _chain(error: BaseException) -> str:
 
 
 if __name__ == "__mp_main__":
+    write_whole_lines()
     load_package()
 elif __name__ == "__main__":
     sys.exit(main())

@@ -295,7 +295,7 @@ async def serve_worker(
     draining = asyncio.create_task(drain_on_request())
     try:
         if await _first(leave.wait(), workers.finished()) == 0:
-            await workers.retire(leave.seconds)
+            await workers.retire(leave.seconds, reasons)
         return _text(await workers.why_closed(reasons))
     finally:
         draining.cancel()

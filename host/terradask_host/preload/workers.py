@@ -16,7 +16,10 @@ from typing import Any
 
 from terradask_host.preload.drain import at_scheduler, joined_names, request_drain
 from terradask_host.preload.retirement import RETIRED, was_retired
-from terradask_host.rules.policy import FORGOTTEN
+from terradask_host.rules.policy import FORGOTTEN, LOST_REASONS
+
+#: Longest wait for workers to lose a scheduler that has ended another connection.
+CLOSED_SECONDS = 2.0
 
 
 class CloseReasons:
@@ -134,7 +137,7 @@ class HostedWorkers:
         """Drain all workers through the scheduler, and return whether it did."""
         return await request_drain(list(self._workers), self._scheduler, self._security)
 
-    async def retire(self, seconds: float) -> None:
+    async def retire(self, seconds: float, reasons: CloseReasons) -> None:
         """Retire the workers through the scheduler, which moves their data, within the limit."""
         left = {name: each for name, each in self._workers.items() if name not in self._closed}
         both = [
@@ -147,27 +150,35 @@ class HostedWorkers:
             for each in both:
                 each.cancel()
         for result in await asyncio.gather(*both, return_exceptions=True):
-            if isinstance(result, Exception):
+            if isinstance(result, OSError):
+                await self._explain(result, reasons)
+            elif isinstance(result, Exception):
                 raise result
         await asyncio.gather(*(_close(each, reason="host-leaves") for each in left.values()))
 
     async def _retire(self, left: Mapping[str, Any], seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds * 0.9):
-                async with at_scheduler(self._scheduler, self._security) as scheduler:
-                    names = await joined_names(scheduler, list(left))
-                    retired = await scheduler.retire_workers(
-                        names=names, close_workers=True, remove=True
-                    )
-                if len(retired) >= len(names):
-                    await asyncio.gather(*(each.finished() for each in left.values()))
-                else:
-                    print(
-                        f"the scheduler could not move the data of all of {', '.join(names)} "
-                        "elsewhere",
-                        file=sys.stderr,
-                    )
-        except (OSError, TimeoutError) as error:
+        async with asyncio.timeout(seconds * 0.9):
+            async with at_scheduler(self._scheduler, self._security) as scheduler:
+                names = await joined_names(scheduler, list(left))
+                retired = await scheduler.retire_workers(
+                    names=names, close_workers=True, remove=True
+                )
+            if len(retired) >= len(names):
+                await asyncio.gather(*(each.finished() for each in left.values()))
+            else:
+                print(
+                    f"the scheduler could not move the data of all of {', '.join(names)} elsewhere",
+                    file=sys.stderr,
+                )
+
+    async def _explain(self, error: OSError, reasons: CloseReasons) -> None:
+        """Print why the workers weren't retired, unless their scheduler has ended too, as it does
+        with its cluster: their data is of no use then.
+        """
+        finished = asyncio.ensure_future(self.finished())
+        await asyncio.wait([finished], timeout=CLOSED_SECONDS)
+        finished.cancel()
+        if reasons.last not in LOST_REASONS:
             print(f"leaving without retiring: {type(error).__name__}: {error}", file=sys.stderr)
 
     async def close(self) -> None:

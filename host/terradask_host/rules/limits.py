@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from terradask_host.document_fields import Record
+from terradask_host.documents import MonthSpent
 from terradask_host.rules.autoscaling_groups import Group
 
 WORKSPACE_TAG = "terradask:workspace"
@@ -234,8 +235,21 @@ def _overrides(described: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-#: A limit's scope, and who that is -> US dollars of this month.
-Spent = Mapping[tuple[str, str], Decimal]
+#: A limit's scope, and who that is.
+Scope = tuple[str, str]
+#: US dollars of this month.
+Spent = Mapping[Scope, Decimal]
+
+
+def scopes_of(owner: str, team: str) -> tuple[Scope, ...]:
+    """Return the scopes of the limits on a cluster of an owner and a team."""
+    return ("workspace", ""), ("owner", owner), ("team", team)
+
+
+def month_begin(now: datetime.datetime) -> datetime.datetime:
+    """Return the begin of a time's month, in UTC."""
+    first = now.astimezone(datetime.UTC).replace(day=1)
+    return first.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 @dataclass(frozen=True)
@@ -295,18 +309,20 @@ class Meter:
     spent: Spent = field(default_factory=dict)
 
     @classmethod
-    def of(cls, at: str, spent: Mapping[tuple[str, str], float]) -> Meter:
-        """Return a meter from a document's time and amounts."""
-        amounts = {key: Decimal(str(amount)) for key, amount in spent.items()}
-        return cls(datetime.datetime.fromisoformat(at), amounts)
+    def of(cls, month: MonthSpent, owner: str, team: str) -> Meter:
+        """Return the meter at the start of a run, from its document."""
+        spent = {
+            (scope, who): Decimal(str(getattr(month, scope)))
+            for scope, who in scopes_of(owner, team)
+        }
+        return cls(datetime.datetime.fromisoformat(month.at), spent)
 
     def advanced(
-        self, now: datetime.datetime, uses: Sequence[Use], scopes: Iterable[tuple[str, str]]
+        self, now: datetime.datetime, uses: Sequence[Use], scopes: Iterable[Scope]
     ) -> Meter:
         """Return the meter at a later time, as if these had run since; a new month begins at 0."""
         same = (now.year, now.month) == (self.at.year, self.at.month)
-        begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        since, before = (self.at, self.spent) if same else (begin, {})
+        since, before = (self.at, self.spent) if same else (month_begin(now), {})
         hours = Decimal(max((now - since).total_seconds(), 0.0)) / 3600
         costing = [replace(use, prepared=0) for use in uses]
         rates = {

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from terradask_modules.caller_policies._by_kind import see_of_each
@@ -57,7 +57,6 @@ from terradask_modules.caller_policies._network_reading import (
 from terradask_modules.caller_policies._own_things import see_roles_of_gone_clusters
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
-from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import (
     MAX_POLICY_CHARACTERS,
@@ -65,6 +64,7 @@ from terradask_modules.iam import (
     characters,
     only_in_account,
     policy_document,
+    statement,
     statements_of,
 )
 from terradask_modules.names import CLUSTER_PATTERN, resource_name
@@ -184,13 +184,10 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
 def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
     """Return policy documents by policy name, numbered if there are several, in order."""
     packed: list[list[Statement]] = [[]]
-    for statement in statements:
-        if (
-            packed[-1]
-            and characters(policy_document([*packed[-1], statement])) > MAX_POLICY_CHARACTERS
-        ):
+    for each in statements:
+        if packed[-1] and characters(policy_document([*packed[-1], each])) > MAX_POLICY_CHARACTERS:
             packed.append([])
-        packed[-1].append(statement)
+        packed[-1].append(each)
     for part in packed:
         _check_length(part)
     if len(packed) == 1:
@@ -302,3 +299,74 @@ def _roles(scope: CallerScope) -> str:
             "administrator, by a role that it makes"
         )
     return f" and what they may do, within the permissions boundary {scope.permissions_boundary}"
+
+
+# ---- trust policies for roles of a GitHub repository's jobs, by OpenID Connect without a secret --
+
+
+_ISSUER = "token.actions.githubusercontent.com"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
+#: Names with a colon could match another subject, and those with * or ? many.
+_ENVIRONMENT = re.compile(r"[^:*?$\s][^:*?$]{0,254}")
+
+
+@dataclass(frozen=True)
+class GitHubActions:
+    """Jobs of a repository.
+
+    Notes
+    -----
+    Subjects: https://docs.github.com/en/actions/reference/security/oidc. An environment's own
+    protection rules decide who reaches it.
+    """
+
+    #: ``OWNER/REPOSITORY``.
+    repository: str
+    #: The deployment environment that the job must name. None: jobs of pull requests.
+    environment: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The claim ``sub`` of such a job's token."""
+        kind = "pull_request" if self.environment is None else f"environment:{self.environment}"
+        return f"repo:{self.repository}:{kind}"
+
+    def policy(self, scope: CallerScope) -> dict[str, Any]:
+        """Return the trust policy of a role for exactly these jobs."""
+        return policy_document(
+            [
+                statement(
+                    "Allow",
+                    "sts:AssumeRoleWithWebIdentity",
+                    sid="GitHubActions",
+                    principal={"Federated": scope.where.iam_arn(f"oidc-provider/{_ISSUER}")},
+                    condition={
+                        "StringEquals": {
+                            f"{_ISSUER}:aud": "sts.amazonaws.com",
+                            f"{_ISSUER}:sub": self.subject,
+                        }
+                    },
+                )
+            ]
+        )
+
+
+def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:
+    """Parse ``github:OWNER/REPOSITORY``.
+
+    Raises `InvalidInput` for another form, or several possible repositories or environments.
+    """
+    kind, _, repository = text.partition(":")
+    if kind != "github" or not _REPOSITORY.fullmatch(repository):
+        raise InvalidInput(
+            "this names no repository that a role can trust",
+            given=text,
+            allowed="github:OWNER/REPOSITORY, one repository without a pattern",
+        )
+    if environment is not None and not _ENVIRONMENT.fullmatch(environment):
+        raise InvalidInput(
+            "a GitHub environment of this name can't be in a subject",
+            given=environment,
+            allowed="no : * ? or $",
+        )
+    return GitHubActions(repository, environment)

@@ -13,7 +13,7 @@ from terradask_modules.caller_policies._cluster_names import (
 from terradask_modules.caller_policies._limits import CallerLimits
 from terradask_modules.iam import Condition, Statement, allow, both, one_or_many, present
 from terradask_modules.kinds import KINDS
-from terradask_modules.kinds.kind import ResourceKind, Setting, Writer
+from terradask_modules.kinds.kind import ResourceKind, Writer
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
@@ -67,7 +67,7 @@ class CallerScope:
     egress: bool = False
     session_manager: bool = False
     #: The enabled settings among those that add a type of resource (`ResourceKind.setting`).
-    settings: frozenset[Setting] = frozenset()
+    settings: frozenset[str] = frozenset()
     #: Whether clusters make their own roles, security groups and launch templates. Only a VPC can
     #: be given then.
     isolated: bool = False

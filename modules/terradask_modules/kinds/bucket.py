@@ -25,6 +25,7 @@ BUCKET = ResourceKind(
     after=(),
     service="s3",
     delete=Deletion("delete_bucket", "Bucket", gone=("NoSuchBucket",), in_use=("BucketNotEmpty",)),
+    name_attribute="bucket",
     adopt="named",
     price=Charge("S3 storage", "by the GB and request"),
     loss="the clusters' states and descriptors are lost",

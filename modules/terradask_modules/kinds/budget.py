@@ -99,6 +99,7 @@ BUDGET = ResourceKind(
         arn=lambda where: budget_arn(where, "*"),
     ),
     setting="budgets",
+    names=lambda where, budgets: {one.name: budget_name(where, one.name) for one in budgets},
     # AWS (documented): Budgets and their notifications are free; only those with actions cost.
     # https://aws.amazon.com/aws-cost-management/aws-budgets/pricing/
     price=FREE,

@@ -10,6 +10,8 @@ from terradask_modules.names import resource_name
 from terradask_modules.partitions import dns_suffix
 from terradask_modules.where import Where
 
+#: The action of schedulers' hosts on it.
+PUBLISH = "sns:Publish"
 #: In its name, and in its address.
 NAME = "ends"
 #: AWS (documented): Publishing to an SNS topic with a customer's KMS key takes kms:Decrypt and
@@ -36,7 +38,7 @@ def topic_policy(where: Where) -> str:
         [
             statement(
                 "Deny",
-                "sns:Publish",
+                PUBLISH,
                 sid="TlsOnly",
                 principal="*",
                 resource=made_topic_arn(where),
@@ -56,7 +58,7 @@ def notice_statements(topic_arn: str | None, kms_key_arn: str | None) -> list[St
     """Return the right to publish to one topic, also where the customer's key encrypts it."""
     if topic_arn is None:
         return []
-    publish = allow("TellOfEnd", "sns:Publish", topic_arn)
+    publish = allow("TellOfEnd", PUBLISH, topic_arn)
     if kms_key_arn is None:
         return [publish]
     through = {"StringEquals": {"kms:ViaService": via_sns(topic_arn)}}
@@ -90,6 +92,7 @@ TOPIC = ResourceKind(
         arn=made_topic_arn,
     ),
     setting="notify_emails",
+    names=lambda where, _: {NAME: topic_name(where)},
     policy=topic_policy,
     price=Charge("messages of ends", "by the message and mail"),
 )

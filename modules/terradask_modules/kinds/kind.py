@@ -12,9 +12,6 @@ from terradask_modules.kinds.cluster_names import Shape
 from terradask_modules.names import log_group_name
 from terradask_modules.where import Where
 
-#: Settings of the network's without which it has none of a kind.
-Setting = Literal["budgets", "dual_stack", "flow_logs", "notify_emails"]
-
 #: What the loss of a kind means to running hosts.
 HOSTS_NEED_IT = "its hosts can't do without it"
 
@@ -160,6 +157,8 @@ class ResourceKind:
     delete: Deletion | None = None
     #: The type that it is deleted with, and the key of that one's id in its description.
     part_of: tuple[str, str] | None = None
+    #: Terraform's attribute for its name.
+    name_attribute: str = "name"
     #: How `terradask._cleanup.adopt` finds one that a state lacks, to import it. None: not at all.
     adopt: str | None = None
     #: Its name among the orphans of a sweep.
@@ -170,7 +169,10 @@ class ResourceKind:
     rights: Rights | None = None
     access: Access | None = None
     #: The setting of the network's without which it has none.
-    setting: Setting | None = None
+    setting: str | None = None
+    #: The name of each in its stack -> its name in AWS, from the setting's value. None: the network
+    #: has one, ``this``, which AWS lists by its tags.
+    names: Callable[[Where, Any], Mapping[str, str]] | None = None
     writer: Writer | None = None
     #: The text of the policy on one. None: it has none, or it isn't the same for each.
     policy: Callable[[Where], str] | None = None
@@ -215,7 +217,7 @@ def in_ec2(
     change: tuple[str, ...] = (),
     dual_stack: tuple[str, ...] = (),
     given_with: Literal["vpc", "security_groups"] | None = "vpc",
-    setting: Setting | None = None,
+    setting: str | None = None,
     **more: Any,
 ) -> ResourceKind:
     """Return a kind whose calls and keys follow from its name, as most of EC2's do."""

@@ -35,7 +35,7 @@ from terradask._synthesis.configuration import begin_synthesis
 from terradask_host.words import host_word
 from terradask_modules.errors import InvalidInput, TerradaskError
 from terradask_simulator.demo import data
-from terradask_simulator.demo.toolchain import find_toolchain
+from terradask_simulator.demo.toolchain import SOFTWARE, find_toolchain
 
 
 class DemoFailed(TerradaskError):
@@ -136,7 +136,7 @@ data_buckets = ["{bucket}"]
 max_workers = 10
 worker_vm_types = ["m6i.large"]
 scheduler_vm_types = ["m6i.large"]
-software = ["pandas", "pyarrow", "s3fs"]
+software = {software}
 """
 
 #: Role -> bucket/key -> action -> number of calls; callers other than hosts are "".
@@ -171,7 +171,9 @@ class MainJob:
 
         # Two zones, as in a careful first setup: every zone costs subnets, routes and time.
         zones = listed_zones(boto3.client("ec2"))[:2]
-        text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(zones))
+        text = _SETTINGS.format(
+            bucket=self.bucket, zones=json.dumps(zones), software=json.dumps(SOFTWARE)
+        )
         self.settings.write_text(text, encoding="utf-8")
         runner = Runner(self.printer.started, self.printer.ended)
         what = "Destroy the cluster and the network, and check for leftovers"

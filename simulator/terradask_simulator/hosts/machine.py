@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from terradask_simulator.aws.instances import InstanceView, loopback_of
-from terradask_simulator.hosts import host_scripts
-from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
+from terradask_simulator.hosts.cloud_config import BootFailed, parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.host_network import HostNetwork
 from terradask_simulator.hosts.memory import forget_run, make_run
@@ -30,15 +29,26 @@ from terradask_simulator.hosts.processes import (
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
 from terradask_simulator.hosts.wheel import BootOutput, WheelStore, read_host_json
 
-__all__ = ["GRACE_SECONDS", "Machine", "instance_size", "spawn"]
+__all__ = [
+    "GRACE_SECONDS",
+    "Machine",
+    "instance_size",
+    "leave_by_script",
+    "set_up_by_script",
+    "spawn",
+]
 
 #: From SIGTERM to SIGKILL when an instance ends; the host program's unit is given two minutes.
 GRACE_SECONDS = 30.0
 
-_UNIT = "etc/systemd/system/terradask-host.service"
+_UNITS = "etc/systemd/system"
+_UNIT = f"{_UNITS}/terradask-host.service"
 #: cloud-init's mark that it has run user data, and systemd's that it starts the unit at boots.
 _USER_DATA_RAN = "var/lib/cloud/instance/sem/config_scripts_user"
-_ENABLED = "etc/systemd/system/multi-user.target.wants/terradask-host.service"
+_ENABLED = f"{_UNITS}/multi-user.target.wants/terradask-host.service"
+#: Names of the network's own scripts in ``host.json``.
+_SCRIPTS = frozenset({"setup", "leave"})
+_SCRIPTS_PROGRAM = [sys.executable, "-P", "-m", "terradask_host.host_scripts"]
 _POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
 
 
@@ -166,8 +176,8 @@ class Machine:
         if self._makes_an_image:
             self.boot_output.write("terradask-image.service prepares the image")
             return
-        if host_scripts.SCRIPTS & host.keys() and self.state == "booting":
-            host_scripts.set_up(self.root, self._environ(), self.boot_output)
+        if _SCRIPTS & host.keys() and self.state == "booting":
+            set_up_by_script(self.root, self._environ(), self.boot_output)
         self._mount(wheels, credentials)
         self.boot_output.write("terradask-host.service starts")
         self.boot_output.cloud_init("finished")
@@ -227,6 +237,8 @@ class Machine:
         now = time.monotonic()
         while self._starts and now - self._starts[0] > self.unit.start_limit_seconds:
             self._starts.popleft()
+        if self.unit.powers_off_at_restart:
+            return f"SuccessAction at a restart, after {_ending(code)}"
         if len(self._starts) < self.unit.start_limit_burst:
             self.state, self._start_at = "restarting", now + self.unit.restart_seconds
             return None
@@ -259,7 +271,7 @@ class Machine:
             )
             process.wait()
             if grace_seconds > 0:
-                host_scripts.leave(self.root, self._environ(), self.log_path)
+                leave_by_script(self.root, self._environ(), self.log_path)
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
         forget_run(self.root)
@@ -344,3 +356,47 @@ def instance_size(instance_type: str) -> tuple[int, int]:
 
     known = INSTANCE_TYPES[instance_type]
     return int(known["VCpuInfo"]["DefaultVCpus"]), int(known["MemoryInfo"]["SizeInMiB"]) * 1024**2
+
+
+# ---- the network's own scripts, by the host program's code ---------------------------------------
+
+
+def set_up_by_script(root: Path, environ: Mapping[str, str], output: BootOutput) -> None:
+    """Run the setup script, with its output in the boot's; it ends by its own time limit.
+
+    Raises
+    ------
+    BootFailed
+        It failed, ran too long, or isn't the one that user data names.
+    """
+    reason = root / "run/terradask-boot-reason"
+    ended = subprocess.run(
+        [*_SCRIPTS_PROGRAM, "setup", root / _UNITS, reason],
+        env=environ,
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    output.add(ended.stdout)
+    if ended.returncode:
+        given = reason.read_text() if reason.is_file() else ended.stdout[-1000:]
+        raise BootFailed(given or f"host_setup ended with {ended.returncode}")
+
+
+def leave_by_script(root: Path, environ: Mapping[str, str], log_path: Path) -> None:
+    """Run the leave script, if the machine got one; its failure holds nothing."""
+    if not (root / _UNITS / "terradask-leave.service").is_file():
+        return
+    with log_path.open("ab") as log:
+        subprocess.run(
+            [*_SCRIPTS_PROGRAM, "leave"],
+            env=environ,
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )

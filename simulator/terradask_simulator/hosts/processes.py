@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]  # psutil carries no types
+import psutil
 
 __all__ = ["MARK", "host_environ", "marked_processes", "signal_all", "wait_gone"]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from terradask_simulator.hosts.cloud_config import BootFailed
@@ -46,6 +47,9 @@ class Unit:
     start_limit_burst: int = 5
     start_limit_seconds: float = 10.0
     powers_off_on_success: bool = False
+    #: systemd before 254 also carries out a `SuccessAction` when it restarts a failed program.
+    #: https://github.com/systemd/systemd/issues/26903
+    powers_off_at_restart: bool = False
     #: For good, after as many failures as the limit admits.
     powers_off_on_failure: bool = False
     #: ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or
@@ -92,16 +96,13 @@ def parse_unit(text: str) -> Unit:
         for pair in shlex.split(value)
         if "=" in pair
     )
-    on_success = [
-        *settings.get("SuccessAction", []),
-        *settings.get("OnSuccess", []),
-        *settings.get("ExecStopPost", []),
-    ]
+    stopped = settings.get("ExecStopPost", [])
+    at_restart = [*settings.get("SuccessAction", []), *settings.get("OnSuccess", [])]
     on_failure = [
         *settings.get("FailureAction", []),
         *settings.get("OnFailure", []),
         *settings.get("StartLimitAction", []),
-        *settings.get("ExecStopPost", []),
+        *(each for each in stopped if "$SERVICE_RESULT" not in each),
     ]
     return Unit(
         arguments=tuple(command[3:]),
@@ -112,8 +113,9 @@ def parse_unit(text: str) -> Unit:
         start_limit_seconds=_seconds(
             _last(settings, "StartLimitIntervalSec", _last(settings, "StartLimitInterval", "10s"))
         ),
-        powers_off_on_success=any(_POWERS_OFF.search(value) for value in on_success),
-        powers_off_on_failure=any(_POWERS_OFF.search(value) for value in on_failure),
+        powers_off_on_success=_powers_off([*at_restart, *stopped]),
+        powers_off_at_restart=_powers_off(at_restart),
+        powers_off_on_failure=_powers_off(on_failure),
         kill_mode=_last(settings, "KillMode", "control-group"),
         runtime_directories=tuple(_words(settings, "RuntimeDirectory")),
         kept_directories=tuple(
@@ -121,6 +123,10 @@ def parse_unit(text: str) -> Unit:
         ),
         umask=int(_last(settings, "UMask", "0022"), 8),
     )
+
+
+def _powers_off(actions: Iterable[str]) -> bool:
+    return any(_POWERS_OFF.search(each) for each in actions)
 
 
 def _words(settings: dict[str, list[str]], name: str) -> list[str]:

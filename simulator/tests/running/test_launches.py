@@ -15,7 +15,7 @@ from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_simulator.errors import SimulatorError
 from terradask_stacks.settings import Settings
 
-from .own_groups import failed
+from .own_groups import A, failed, reaches
 
 pytestmark = pytest.mark.simulator
 
@@ -300,3 +300,72 @@ def test_templates_are_listed_page_by_page(network):
         network.ec2.describe_launch_templates(MaxResults=201)
     for number in range(17):
         network.ec2.delete_launch_template(LaunchTemplateName=f"many-{number}")
+
+
+def test_a_cluster_placement_group_takes_types_that_support_it_in_one_zone(network, make):
+    network.ec2.create_placement_group(
+        GroupName="close",
+        Strategy="cluster",
+        TagSpecifications=[
+            {"ResourceType": "placement-group", "Tags": [{"Key": "terradask", "Value": "a"}]}
+        ],
+    )
+    of_its_type = [{"Name": "resource-type", "Values": ["placement-group"]}]
+    (tag,) = network.ec2.describe_tags(Filters=of_its_type)["Tags"]
+    assert (tag["ResourceType"], tag["Key"]) == ("placement-group", "terradask")
+
+    burstable = make("t3.micro", PlacementGroup="close")
+    network.want(burstable, 1)
+    assert (
+        "Cluster placement groups are not supported by the 't3.micro' instance type."
+        in eventually(lambda: failed(network, burstable))[0]["StatusMessage"]
+    )
+
+    near, far = (make("m6i.large", PlacementGroup="close") for _ in range(2))
+    (instance,) = reaches(network, near, 1)
+    assert instance["Placement"]["GroupName"] == "close"
+    network.autoscaling.update_auto_scaling_group(
+        AutoScalingGroupName=far, VPCZoneIdentifier=network.subnets[1]
+    )
+    network.want(far, 1)
+    refused = eventually(lambda: failed(network, far))[0]["StatusMessage"]
+    assert f"'close' is in use in another availability zone: {A}" in refused
+    with pytest.raises(ClientError, match="is in use and may not be deleted"):
+        network.ec2.delete_placement_group(GroupName="close")
+    network.want(far, 0)
+    network.scaled(near, 0)
+    assert reaches(network, far, 1)
+    for group in (near, far):
+        network.delete_group(group)
+    network.ec2.delete_placement_group(GroupName="close")
+    assert network.ec2.describe_placement_groups()["PlacementGroups"] == []
+
+
+def test_a_launch_outside_of_groups_is_in_the_placement_group_that_it_or_its_template_names(
+    network,
+):
+    def launch(data, subnet=0, **given):
+        template = {"LaunchTemplateId": network.template(**data)}
+        made = network.ec2.run_instances(
+            LaunchTemplate=template,
+            SubnetId=network.subnets[subnet],
+            MinCount=1,
+            MaxCount=1,
+            **given,
+        )
+        return made["Instances"][0]
+
+    close = {"Placement": {"GroupName": "close"}}
+    unknown = r"InvalidPlacementGroup.Unknown.*The Placement Group 'close' is unknown\."
+    for data, given in (({}, close), (close, {})):
+        with pytest.raises(ClientError, match=unknown):
+            launch(data, **given)
+    network.ec2.create_placement_group(GroupName="close", Strategy="cluster")
+    made = [launch({}, **close), launch(close)]
+    assert [one["Placement"]["GroupName"] for one in made] == ["close"] * 2
+    with pytest.raises(ClientError, match="is in use in another availability zone"):
+        launch({}, subnet=1, **close)
+    with pytest.raises(ClientError, match="is in use and may not be deleted"):
+        network.ec2.delete_placement_group(GroupName="close")
+    network.ec2.terminate_instances(InstanceIds=[one["InstanceId"] for one in made])
+    network.ec2.delete_placement_group(GroupName="close")

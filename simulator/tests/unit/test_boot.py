@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from terradask_simulator.hosts import host_scripts
 from terradask_simulator.hosts.cloud_config import (
     BootFailed,
     WrittenFile,
     parse_cloud_config,
     write_files,
 )
+from terradask_simulator.hosts.machine import leave_by_script, set_up_by_script
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
 from terradask_simulator.hosts.wheel import BootOutput, read_host_json
 
@@ -118,12 +118,20 @@ def test_the_unit_is_read():
         start_limit_burst=3,
         start_limit_seconds=600,
         powers_off_on_success=True,
+        powers_off_at_restart=True,
         powers_off_on_failure=True,
         kill_mode="mixed",
         runtime_directories=("terradask",),
         kept_directories=("/var/lib/terradask",),
         umask=0o077,
     )
+
+
+def test_what_runs_after_each_stop_may_power_off_at_success_alone():
+    stop = '+/bin/sh -c "[ $SERVICE_RESULT != success ] || systemctl poweroff"'
+    unit = parse_unit(UNIT.replace("SuccessAction=poweroff", f"ExecStopPost={stop}"))
+    powers_off = (unit.powers_off_on_success, unit.powers_off_at_restart)
+    assert powers_off == (True, False)
 
 
 def test_a_bare_unit_neither_restarts_nor_powers_off():
@@ -169,10 +177,10 @@ def test_a_setup_script_that_fails_is_the_boots_failure(tmp_path):
     (root / "run").mkdir(parents=True)
     output = BootOutput(root)
     with pytest.raises(BootFailed, match="no licence\nits last lines"):
-        host_scripts.set_up(root, {"PYTHONPATH": str(package.parent)}, output)
+        set_up_by_script(root, {"PYTHONPATH": str(package.parent)}, output)
     assert output.marked("x")[0] == "terradask-boot: setup in root"
 
 
 def test_a_machine_without_a_leave_script_runs_none(tmp_path):
-    host_scripts.leave(tmp_path, {}, tmp_path / "host.log")
+    leave_by_script(tmp_path, {}, tmp_path / "host.log")
     assert not (tmp_path / "host.log").exists()

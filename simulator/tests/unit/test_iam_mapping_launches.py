@@ -130,7 +130,7 @@ def test_a_group_on_a_template_needs_what_its_launches_need():
     }
 
 
-def test_a_group_in_a_placement_group_launches_there():
+def test_a_launch_in_a_placement_group_is_there():
     world = SmallWorld(templates={"lt-1": TEMPLATE})
     asking = {
         "AutoScalingGroupName": "a-g",
@@ -140,6 +140,10 @@ def test_a_group_in_a_placement_group_launches_there():
     placed = asked(
         query("autoscaling", "UpdateAutoScalingGroup", PlacementGroup="a.b", **asking), world
     )
+    assert set(placed) - set(plain) == {("ec2:RunInstances", "placement-group/a.b")}
+    alone = {"ImageId": "ami-1", "SubnetId": "subnet-1"}
+    plain = asked(query("ec2", "RunInstances", **alone), world)
+    placed = asked(query("ec2", "RunInstances", Placement__GroupName="a.b", **alone), world)
     assert set(placed) - set(plain) == {("ec2:RunInstances", "placement-group/a.b")}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import pickle
+from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +62,19 @@ def test_a_method_that_is_gone_is_named() -> None:
         around(owner(), "untag")(by_name)
 
 
+def test_of_those_that_replace_the_same_function_all_but_the_last_are_in_order() -> None:
+    replacing: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for path in Path(fidelity.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Name("around"), [owner, ast.Constant(str(name))]):
+                    replacing[ast.unparse(owner), name].add(path.stem)
+    assert len(replacing["S3Response", "put_object"]) == 2
+    # Installed first, with an argument.
+    known = {*fidelity._IN_ORDER, "addresses"}
+    assert {key: them for key, them in replacing.items() if len(them - known) > 1} == {}
+
+
 def test_so_is_a_module_or_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     class Changed:
         @staticmethod
@@ -66,7 +82,7 @@ def test_so_is_a_module_or_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
             from moto.ec2 import absent  # noqa: F401
 
     monkeypatch.setattr(addresses, "install", lambda _: None)
-    monkeypatch.setattr(fidelity, "_MODULES", ("clock",))
+    monkeypatch.setattr(fidelity, "_IN_ORDER", ("clock",))
     monkeypatch.setattr(fidelity, "import_module", lambda _: Changed)
     with pytest.raises(MotoChanged, match=r"cannot import name 'absent' from 'moto\.ec2'"):
         fidelity.install_all(public_cidr="198.51.100.0/24")

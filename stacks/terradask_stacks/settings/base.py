@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from terradask_stacks.validators.names import validate_cluster_name
-from terradask_stacks.validators.refusal import refusing, unique
+from terradask_stacks.validators.refusal import refuse, refusing, unique
 from terradask_stacks.validators.resources import check_instance_types
 from terradask_stacks.validators.tags import check_tags
 
@@ -18,6 +18,16 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _no_switch(value: Any) -> Any:
+    """Return a value that is neither true nor false."""
+    if isinstance(value, bool):
+        raise refuse(f"{str(value).lower()} is not a number", allowed="a number")
+    return value
+
+
+#: Every setting that is a number is one of these: pydantic alone takes true for 1, false for 0.
+Whole = Annotated[int, BeforeValidator(_no_switch)]
+Number = Annotated[float, BeforeValidator(_no_switch)]
 #: A list of texts; a text is one of a single entry.
 Texts = Annotated[list[str], BeforeValidator(_listed)]
 Tags = Annotated[dict[str, str], AfterValidator(check_tags)]
@@ -25,8 +35,8 @@ InstanceTypes = Annotated[Texts, AfterValidator(check_instance_types)]
 ClusterNames = Annotated[
     list[Annotated[str, AfterValidator(refusing(validate_cluster_name))]], AfterValidator(unique)
 ]
-DiskSize = Annotated[int, Field(ge=8, le=16384)]
-Port = Annotated[int, Field(ge=1, le=65535)]
+DiskSize = Annotated[Whole, Field(ge=8, le=16384)]
+Port = Annotated[Whole, Field(ge=1, le=65535)]
 
 
 class Section(BaseModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.kinds.budget import Budget, Notice
-from terradask_stacks.settings.base import Section, Tags
+from terradask_stacks.settings.base import Number, Section, Tags
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import check_email, check_topic_arn
 
@@ -27,7 +27,7 @@ def _each_once(percents: Sequence[float]) -> Sequence[float]:
 
 
 #: AWS (budget-limits)
-_Percent = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+_Percent = Annotated[Number, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 _Percents = Annotated[list[_Percent], AfterValidator(_each_once)]
 
 
@@ -41,7 +41,7 @@ class BudgetSettings(Section):
         description="Name in the workspace: lower-case letters, digits and hyphens. AWS's is "
         "terradask-WORKSPACE.NAME.",
     )
-    amount_usd: float = Field(
+    amount_usd: Number = Field(
         ge=0.01,
         allow_inf_nan=False,
         description="Amount of a period, in US dollars, that thresholds are percentages of.",

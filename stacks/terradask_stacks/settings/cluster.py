@@ -12,7 +12,7 @@ from terradask_modules.reservations import is_targeted
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.numbers import NWorkers, most_of
-from terradask_stacks.settings.base import Section, Tags
+from terradask_stacks.settings.base import Number, Section, Tags, Whole
 from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
@@ -61,7 +61,7 @@ class CapacitySettings(Section):
         description="Market of the workers; spot_with_fallback uses on-demand where Spot has "
         "no capacity. The scheduler is always on-demand.",
     )
-    spot_fallback_seconds: float = Field(
+    spot_fallback_seconds: Number = Field(
         default=60,
         gt=0,
         description="With spot_with_fallback: time without a Spot launch, in seconds, after "
@@ -73,6 +73,7 @@ class CapacitySettings(Section):
         description="Id of a capacity reservation or block, or ARN of a group of them, in which "
         "workers without a named group run alone; 'open': open ones first; 'none': none. Unset: "
         "open ones, as EC2 does.",
+        examples=["cr-0123456789abcdef0"],
     )
 
     @model_validator(mode="after")
@@ -102,6 +103,10 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
+def _zero_for_false(value: Any) -> Any:
+    return 0 if value is False else value
+
+
 def _check_standby(section: str, standby: int, spot_policy: SpotPolicy) -> None:
     if standby and spot_policy == "spot":
         raise refuse(
@@ -127,14 +132,15 @@ class ClusterSettings(
         default=None,
         description="Offer whose settings the cluster has, a table of [offers]; what else is set "
         "must be within its choices.",
+        examples=["gpu-small"],
     )
-    max_workers: int = Field(
+    max_workers: Whole = Field(
         default=200,
         ge=1,
         le=MOST_WORKERS,
         description="Upper limit of workers; shown and priced in the plan.",
     )
-    standby: int = Field(
+    standby: Whole = Field(
         default=0,
         ge=0,
         le=100,
@@ -145,16 +151,19 @@ class ClusterSettings(
         default=None,
         description="Number of workers, or [minimum, maximum]: the cluster starts with the "
         "minimum, and adapts to its work. Unset: [4, 20].",
+        examples=[4],
     )
     worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
         default={},
         max_length=MOST_GROUPS,
         description="Named groups of workers with different machines. Settings such as "
         "worker_cpu, n_workers and max_workers don't count them.",
+        examples=[{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}],
     )
     zone_name: str | None = Field(
         default=None,
         description="Availability zone of the whole cluster. Unset: as use_best_zone.",
+        examples=["us-east-1a"],
     )
     use_best_zone: bool = Field(
         default=True,
@@ -176,9 +185,9 @@ class ClusterSettings(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
     worker_options: WorkerOptions = Field(
-        default={}, description="Keyword arguments of the worker class."
+        default={}, description="Keyword arguments of the worker class.", examples=[{"nthreads": 4}]
     )
-    workers_per_host: int = Field(
+    workers_per_host: Whole = Field(
         default=1,
         ge=1,
         le=128,
@@ -189,7 +198,9 @@ class ClusterSettings(
         default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
     )
     scheduler_options: SchedulerOptions = Field(
-        default={}, description="Keyword arguments of the scheduler class."
+        default={},
+        description="Keyword arguments of the scheduler class.",
+        examples=[{"idle_timeout": "1 hour"}],
     )
     extra_worker_on_scheduler: bool = Field(
         default=False,
@@ -206,11 +217,13 @@ class ClusterSettings(
         default=[],
         description="With private_to_creator: ARNs of further IAM users and roles that may "
         "connect, start and destroy.",
+        examples=[["arn:aws:iam::123456789012:role/on-call"]],
     )
     tags: Tags = Field(
         default={},
         description="Tags on the cluster's resources and instances, in addition to the "
         "workspace's.",
+        examples=[{"project": "forecast"}],
     )
     send_dask_config: bool = Field(
         default=True,
@@ -221,7 +234,7 @@ class ClusterSettings(
         description="Workers to wait for when a cluster is made: true (all), false, a "
         "fraction of the request, or a number.",
     )
-    create_timeout_seconds: float = Field(
+    create_timeout_seconds: Number = Field(
         default=1200,
         gt=0,
         description="Longest time from the call to a scheduler that answers, in seconds.",
@@ -229,7 +242,7 @@ class ClusterSettings(
     # AWS (documented, capacity-shifts): After InsufficientInstanceCapacity, EC2 may have capacity a
     # few minutes later, since it can shift frequently.
     # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
-    capacity_timeout_seconds: float = Field(
+    capacity_timeout_seconds: Annotated[Number, BeforeValidator(_zero_for_false)] = Field(
         default=300,
         ge=0,
         # Shorter than the watchdog, which ends a start without a scheduler.
@@ -238,7 +251,8 @@ class ClusterSettings(
         "in other zones too if the cluster is made here and names no zone. 0: the first refusal "
         "ends the start.",
     )
-    worker_timeout_seconds: float = Field(
+
+    worker_timeout_seconds: Number = Field(
         default=600,
         gt=0,
         description="Longest wait for the workers of wait_for_workers, in seconds.",

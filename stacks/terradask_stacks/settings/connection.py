@@ -55,22 +55,26 @@ class ConnectionSettings(DashboardSettings):
         description="Route to the scheduler: its public address, its private address from "
         "inside the VPC, VPN or peering, or Session Manager (needs network.session_manager and "
         "AWS's plugin). Unset: public.",
+        examples=["ssm"],
     )
     use_scheduler_public_ip: bool | None = Field(
         default=None,
         description="Alias of connect: true is 'public', false 'private' or 'ssm'.",
+        examples=[True],
     )
     ingress: Ingress | None = Field(
         default=None,
         description="Long form of allow_ingress_from, with ports of your own: rules instead of "
         "network.ingress; without workspace.isolation = 'cluster' they must lie within it. "
         "Unset: as network.ingress.",
+        examples=[[{"ports": ["8786-8787"], "cidr": "203.0.113.7/32"}]],
     )
     allow_ingress_from: Sources = Field(
         default=None,
         description="Addresses that may reach the scheduler's and the dashboard's port from "
         "outside: a block such as '203.0.113.7/32', or a list; the argument of Cluster also "
         "accepts 'me'. Unset: as ingress.",
+        examples=[["203.0.113.7/32"]],
     )
     allow_ssh: bool = Field(
         default=False,
@@ -81,6 +85,7 @@ class ConnectionSettings(DashboardSettings):
         default=None,
         description="Addresses that may log in, with allow_ssh: a block or a list. Unset: as "
         "allow_ingress_from.",
+        examples=[["203.0.113.7/32"]],
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
 

@@ -10,12 +10,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from terradask_stacks.settings.base import DiskSize, Section
+from terradask_stacks.settings.base import DiskSize, Section, Whole
 
 #: MiB/s of gp3 volumes: our version of the provider takes at most 1,000, and the least is what is
 #: free. AWS (gp3-performance)
 FREE_MIBPS = 125
-Throughput = Annotated[int, Field(ge=FREE_MIBPS, le=1000)]
+Throughput = Annotated[Whole, Field(ge=FREE_MIBPS, le=1000)]
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,19 @@ class DiskSettings(Section):
         description="Size of a worker's encrypted gp3 volume, in GiB; without own launch "
         "templates, the next of network.worker_disk_sizes_gib. Unset: "
         "network.worker_disk_size_gib.",
+        examples=[200],
     )
     worker_disk_throughput: Throughput | None = Field(
         default=None,
         description="Throughput of a worker's volume, in MiB/s; without own launch templates, "
         "the next of network.worker_disk_throughputs_mibps. Unset: 125, which is free.",
+        examples=[250],
     )
     scheduler_disk_size: DiskSize | None = Field(
         default=None,
         description="Size of the scheduler's volume, in GiB; without own launch templates, "
         "the next of network.scheduler_disk_sizes_gib. Unset: network.scheduler_disk_size_gib.",
+        examples=[100],
     )
 
     @property

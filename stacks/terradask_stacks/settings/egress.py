@@ -97,6 +97,7 @@ class EgressSettings(Section):
         default=[],
         description="Destinations of hosts beside port 443 and the network itself, such as "
         "databases, each with its reason.",
+        examples=[[{"destination": "10.1.0.0/16", "ports": [5432], "reason": "orders database"}]],
     )
 
     routes: dict[
@@ -105,6 +106,7 @@ class EgressSettings(Section):
         default={},
         description="Routes of the network's own VPC to peered networks: block -> peering "
         "connection (pcx-…) or transit gateway (tgw-…). Rules of egress open their ports.",
+        examples=[{"10.1.0.0/16": "pcx-0123456789abcdef0"}],
     )
 
     @property

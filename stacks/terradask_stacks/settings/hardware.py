@@ -74,45 +74,56 @@ class HardwareSettings(Section):
         "worker_cpu, worker_memory and worker_gpu; without any, those "
         f"of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of "
         f"{', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
+        examples=[["m6i.xlarge", "m5.xlarge"]],
     )
     worker_cpu: Cores = Field(
         default=None,
         description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' "
         "for any.",
+        examples=[[4, 8]],
     )
     worker_memory: Memory = Field(
         default=None,
         description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', "
         "'32 GiB'], or '*' for any. Without a unit: bytes.",
+        examples=["32 GiB"],
     )
-    worker_gpu: Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
+    worker_gpu: Gpus = Field(
+        default=None, description="GPUs of a worker's instance; true is 1.", examples=[1]
+    )
     worker_gpu_type: GpuType = Field(
         default=None,
         description="Model of the workers' GPUs, such as 'A10G', and one GPU if worker_gpu is "
         "unset. Unset: T4.",
+        examples=["A10G"],
     )
     scheduler_vm_types: InstanceTypes | None = Field(
         default=None,
         description=(
             "Instance types for the scheduler, in order of preference. Unset: as for workers."
         ),
+        examples=[["m6i.large"]],
     )
     scheduler_cpu: Cores = Field(
-        default=None, description="Cores of the scheduler's instance, as worker_cpu."
+        default=None, description="Cores of the scheduler's instance, as worker_cpu.", examples=[2]
     )
     scheduler_memory: Memory = Field(
-        default=None, description="Memory of the scheduler's instance, as worker_memory."
+        default=None,
+        description="Memory of the scheduler's instance, as worker_memory.",
+        examples=["8 GiB"],
     )
     scheduler_gpu: Gpus = Field(
         default=None,
         description="GPUs of the scheduler's instance; 0 or false: none. Unset: one if "
         "workers have GPUs and there is such a type.",
+        examples=[0],
     )
 
     arm: bool | None = Field(
         default=None,
         description="true: ARM processors (AWS Graviton) for all instances; false: x86-64. "
         "Unset: as the named types need, otherwise x86-64.",
+        examples=[True],
     )
 
     @property

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.base import Number, Section
 from terradask_stacks.validators.refusal import refuse
 
 #: What holds where the settings are silent.
@@ -46,13 +46,15 @@ class LifeSettings(Section):
         default=None,
         description="End an idle cluster after this time, in seconds; false: never. Unset: "
         "1200, unless scheduler_options or Dask's configuration set Dask's own timeout.",
+        examples=[3600],
     )
     no_client_timeout_seconds: Limit = Field(
         default=None,
         description="End a cluster after this time without a client, in seconds; false: "
         "never. Unset: 120 for a cluster that closes with its Cluster object, otherwise never.",
+        examples=[300],
     )
-    max_lifetime_seconds: float = Field(
+    max_lifetime_seconds: Number = Field(
         default=MOST_LIFETIME_SECONDS,
         gt=0,
         le=MOST_LIFETIME_SECONDS,
@@ -60,7 +62,7 @@ class LifeSettings(Section):
         description="End a cluster this long after its start, in seconds, whatever it is "
         "running. At most 30 days, the lifetime of its keys.",
     )
-    scheduler_silent_seconds: float = Field(
+    scheduler_silent_seconds: Number = Field(
         default=SCHEDULER_SILENT_SECONDS,
         gt=0,
         allow_inf_nan=False,

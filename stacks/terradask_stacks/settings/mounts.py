@@ -168,6 +168,7 @@ class NetworkMountSettings(EgressSettings, TaskSettings):
         max_length=8,
         description="File systems that hosts mount before Dask starts, with the ports and rights "
         "that they need.",
+        examples=[[{"path": "/data/lake", "bucket": "lake", "prefix": "raw"}]],
     )
 
     @property

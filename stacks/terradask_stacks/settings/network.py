@@ -13,7 +13,7 @@ from terradask_modules.kinds.end_topic import made_topic_arn
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.settings.base import DiskSize, Section
+from terradask_stacks.settings.base import DiskSize, Section, Whole
 from terradask_stacks.settings.budgets import Budgets, Email
 from terradask_stacks.settings.disks import Throughput
 from terradask_stacks.settings.ingress import Ingress
@@ -92,8 +92,9 @@ class HostScriptSettings(Section):
         default=None,
         description="A script, relative to terradask.toml, that each host runs as root before "
         "Dask, of at most 64 KiB. A host on which it fails is `failed`, and is replaced.",
+        examples=["setup.sh"],
     )
-    host_setup_timeout_seconds: int = Field(
+    host_setup_timeout_seconds: Whole = Field(
         default=300,
         ge=1,
         le=_MOST_SETUP_SECONDS,
@@ -103,8 +104,9 @@ class HostScriptSettings(Section):
         default=None,
         description="A script that each host runs as root when it goes off, after Dask. Its "
         "failure is noted in the host's log.",
+        examples=["leave.sh"],
     )
-    host_leave_timeout_seconds: int = Field(
+    host_leave_timeout_seconds: Whole = Field(
         default=30,
         ge=1,
         le=_MOST_LEAVE_SECONDS,
@@ -119,6 +121,7 @@ class NoticeSettings(Section):
         default=None,
         description="Your SNS topic for messages about clusters that end by themselves. "
         "Schedulers' hosts get the right to publish to it.",
+        examples=["arn:aws:sns:us-east-1:123456789012:dask"],
     )
     notify_emails: Annotated[list[Email], AfterValidator(unique)] = Field(
         default=[],
@@ -181,7 +184,7 @@ _ZONES_THAT_COST = 3
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
 
-SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
+SubnetPrefixLength = Annotated[Whole, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
 class NetworkSettings(
@@ -202,6 +205,7 @@ class NetworkSettings(
         min_length=1,
         description="Availability zones with subnets. Unset: all of the region at the first "
         "plan, or the first three by name with nat = 'per_zone' or interface_endpoints.",
+        examples=[["us-east-1a", "us-east-1b"]],
     )
     public_subnet_prefix_length: SubnetPrefixLength = Field(
         default=24, description="Size of each zone's public subnet (schedulers, NAT gateways)."
@@ -254,24 +258,40 @@ class NetworkSettings(
     vpc_id: Annotated[str, AfterValidator(check_vpc_id)] | None = Field(
         default=None,
         description="An existing VPC, used as it is. Needs subnets.",
+        examples=["vpc-0123456789abcdef0"],
     )
     subnets: dict[str, ZoneSubnets] = Field(
         default={},
         description="Subnets of vpc_id for schedulers and workers, by zone. These are the "
         "network's zones.",
+        examples=[
+            {
+                "us-east-1a": {
+                    "scheduler": "subnet-0123456789abcdef0",
+                    "worker": "subnet-0123456789abcdef1",
+                },
+                "us-east-1b": {
+                    "scheduler": "subnet-0123456789abcdef2",
+                    "worker": "subnet-0123456789abcdef3",
+                },
+            }
+        ],
     )
     security_groups: SecurityGroups | None = Field(
         default=None,
         description="Existing security groups of vpc_id for schedulers and workers. ingress "
         "is compared with them, not added.",
+        examples=[{"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef1"}],
     )
     instance_profiles: InstanceProfiles | None = Field(
         default=None,
         description="Existing instance profiles with their roles.",
+        examples=[{"scheduler": "dask-scheduler", "worker": "dask-worker"}],
     )
     permissions_boundary: Annotated[str, AfterValidator(check_policy_arn)] | None = Field(
         default=None,
         description="ARN of the permissions boundary of every role that terradask makes.",
+        examples=["arn:aws:iam::123456789012:policy/boundary"],
     )
     role_path: Annotated[str, AfterValidator(check_role_path)] = Field(
         default="/",
@@ -288,23 +308,27 @@ class NetworkSettings(
             "KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and "
             "logs. Unset: AWS's own keys."
         ),
+        examples=["arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"],
     )
     ingress: Ingress = Field(
         default=[],
         description="Rules that admit clients to schedulers from outside the network. Empty: none.",
+        examples=[[{"ports": ["8786-8787"], "cidr": "203.0.113.7/32", "description": "office"}]],
     )
     budgets: Budgets = Field(
         default=[],
         description="Budgets of the workspace's costs, by which AWS warns people. Cost allocation "
         "tags must be active in the billing console first.",
+        examples=[[{"name": "month", "amount_usd": 500, "emails": ["team@example.com"]}]],
     )
     container_repositories: Annotated[
         list[Annotated[str, AfterValidator(check_container_repository)]], AfterValidator(unique)
     ] = Field(
         default=[],
         description="Repositories of Amazon ECR from which hosts may pull images, without a tag.",
+        examples=[["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]],
     )
-    log_retention_days: Annotated[int, AfterValidator(check_log_retention)] = Field(
+    log_retention_days: Annotated[Whole, AfterValidator(check_log_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
     )
     architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(
@@ -312,14 +336,18 @@ class NetworkSettings(
         min_length=1,
         description="Processor architectures of hosts; each has launch templates and an "
         "image. Unset: both, or x86_64 if image is set and arm64_image isn't.",
+        examples=[["x86_64", "arm64"]],
     )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
         description="Image (AMI) of x86-64 hosts. Unset: the newest Amazon Linux 2023 at the "
         "first plan.",
+        examples=["ami-0123456789abcdef0"],
     )
     arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
-        default=None, description="Image (AMI) of ARM hosts. Unset: as for image."
+        default=None,
+        description="Image (AMI) of ARM hosts. Unset: as for image.",
+        examples=["ami-0123456789abcdef1"],
     )
     image_owners: Annotated[
         list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)
@@ -339,6 +367,7 @@ class NetworkSettings(
         min_length=1,
         description="Folder, relative to terradask.toml, with the archives of the host "
         "program's packages. Unset: pip downloads them from its configured index.",
+        examples=["host-packages"],
     )
     cluster_launch_templates: bool = Field(
         default=False,

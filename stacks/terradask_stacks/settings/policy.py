@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.base import Number, Section
 from terradask_stacks.validators.refusal import refuse
 
 #: What waivers can name.
@@ -66,10 +66,11 @@ class Waiver(Section):
 class PolicySettings(Section):
     """Section ``[policy]``: what every plan is checked for before it is applied."""
 
-    max_hourly_cost_usd: float | None = Field(
+    max_hourly_cost_usd: Number | None = Field(
         default=None,
         gt=0,
         description="Highest cost per hour of one stack at its maximum size, in US dollars.",
+        examples=[25],
     )
     allow_jupyter: bool = Field(
         default=True,
@@ -77,5 +78,16 @@ class PolicySettings(Section):
         "such a plan is an error.",
     )
     waivers: list[Waiver] = Field(
-        default=[], description="Findings that are accepted until a day, each with a reason."
+        default=[],
+        description="Findings that are accepted until a day, each with a reason.",
+        examples=[
+            [
+                {
+                    "check": "P3",
+                    "address": "aws_launch_template.worker-*",
+                    "reason": "until NAT is there",
+                    "expires": date(2027, 1, 1),
+                }
+            ]
+        ],
     )

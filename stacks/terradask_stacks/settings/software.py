@@ -31,6 +31,7 @@ class SoftwareSettings(Section):
         description="Container image that hosts run instead of installing packages, from a "
         "public registry or network.container_repositories, such as "
         "'ghcr.io/dask/dask:2026.7.1-py3.12'. Planning locks a tag's digest.",
+        examples=["ghcr.io/dask/dask:2026.7.1-py3.12"],
     )
 
     container_credentials: Annotated[str, BeforeValidator(check_login)] | None = Field(
@@ -38,6 +39,7 @@ class SoftwareSettings(Section):
         description="ARN of the secret in AWS Secrets Manager with username and password for the "
         "container's registry, as JSON; for Amazon ECR none is needed. Hosts read it with their "
         "role, which needs network.task_rights for it.",
+        examples=["arn:aws:secretsmanager:us-east-1:123456789012:secret:registry-AbCdEf"],
     )
 
     software: Annotated[list[str] | str, AfterValidator(check_software)] = Field(
@@ -46,6 +48,7 @@ class SoftwareSettings(Section):
         "or a file relative to terradask.toml (uv.lock, pylock.toml, pyproject.toml, "
         "requirements, environment.yml); or an environment's name. Requirements get the "
         "versions of your environment.",
+        examples=[["pandas==3.0.1"]],
     )
     software_lock: str | None = Field(
         default=None,
@@ -53,15 +56,18 @@ class SoftwareSettings(Section):
         description="Lock file with hashes, relative to terradask.toml (requirements with "
         "--hash, uv.lock, pylock.toml): hosts install only its archives. Unset: packages by "
         "exact version.",
+        examples=["requirements.txt"],
     )
     package_sync: bool | PackageNames | None = Field(
         default=None,
         description="true: all packages of your environment, in its versions, by hash; a "
         "list: these and their dependencies. Unset: true without software and software_lock.",
+        examples=[True],
     )
     package_sync_ignore: PackageNames = Field(
         default=[],
         description="Packages that package_sync leaves out, unless other packages need them.",
+        examples=[["jupyterlab"]],
     )
     package_sync_strict: bool = Field(
         default=False,
@@ -79,6 +85,7 @@ class SoftwareSettings(Section):
         default=False,
         description="Send the Python modules and packages of the working directory to hosts, "
         "as one more package.",
+        examples=[True],
     )
 
     @model_validator(mode="after")

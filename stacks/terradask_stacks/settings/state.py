@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from terradask_modules.names import state_bucket_name
-from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.base import Section, Whole
 from terradask_stacks.validators.resources import (
     check_account,
     check_bucket,
@@ -25,6 +25,7 @@ class StateSettings(Section):
         description="Bucket of the network's state, in workspace.region, made by `terradask "
         "init --state s3`. Unset: terradask-state-<account>-<region>, made by the first plan "
         "of the network.",
+        examples=["my-state-bucket"],
     )
     bucket_owner: Annotated[str, AfterValidator(check_account)] | None = Field(
         default=None,
@@ -35,8 +36,9 @@ class StateSettings(Section):
     kms_key_arn: Annotated[str, AfterValidator(check_key_or_alias_arn)] | None = Field(
         default=None,
         description="KMS key that encrypts the state. Unset: S3's own keys (SSE-S3).",
+        examples=["arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
     )
-    lock_timeout_seconds: int = Field(
+    lock_timeout_seconds: Whole = Field(
         default=60,
         ge=0,
         le=3600,

@@ -208,11 +208,21 @@ class TaskSettings(Section):
         default=[],
         description="Buckets that tasks may use, with their hosts' role: bucket or bucket/prefix, "
         "which they may read and write, or tables.",
+        examples=[["my-bucket", {"name": "lake", "prefix": "raw", "access": "read"}]],
     )
     task_rights: list[TaskRightSettings] = Field(
         default=[],
         description="Further rights of tasks, as statements of their hosts' role. Refused: what "
         "lets a task raise itself, such as iam:*, a workspace's bucket or the secrets of clusters.",
+        examples=[
+            [
+                {
+                    "reason": "prices table",
+                    "actions": ["dynamodb:GetItem"],
+                    "resources": ["arn:aws:dynamodb:us-east-1:123456789012:table/prices"],
+                }
+            ]
+        ],
     )
 
     @property

@@ -104,6 +104,7 @@ class VariableSettings(Section):
         default={},
         description="Environment variables of scheduler and workers. Not for secrets: the "
         "workspace's bucket and plans have them.",
+        examples=[{"OMP_NUM_THREADS": "1"}],
     )
     secrets: Annotated[dict[str, str], BeforeValidator(_check_secrets)] = Field(
         default={},

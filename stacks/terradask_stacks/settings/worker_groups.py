@@ -14,7 +14,7 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.markets import SpotPolicy
 from terradask_modules.names import WORKER_GROUPS_RESERVED, is_worker_group
 from terradask_stacks.hardware.request import HardwareRequest
-from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
+from terradask_stacks.settings.base import DiskSize, InstanceTypes, Number, Section, Whole
 from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
 from terradask_stacks.settings.reservations import Reservation
@@ -46,7 +46,7 @@ _resource_name = matching(
 GroupName = Annotated[str, AfterValidator(_group_name)]
 Resources = dict[
     Annotated[str, AfterValidator(_resource_name)],
-    Annotated[float, Field(gt=0, allow_inf_nan=False)],
+    Annotated[Number, Field(gt=0, allow_inf_nan=False)],
 ]
 
 
@@ -60,14 +60,14 @@ class WorkerGroupSettings(Section):
     vm_types: InstanceTypes | None = Field(
         default=None, description="Instance types in order of preference, as worker_vm_types."
     )
-    n_workers: int = Field(default=0, ge=0, description="Workers of the group to start with.")
-    max_workers: int = Field(
+    n_workers: Whole = Field(default=0, ge=0, description="Workers of the group to start with.")
+    max_workers: Whole = Field(
         default=20,
         ge=1,
         le=MOST_WORKERS,
         description="Upper limit of the group's workers; shown and priced in the plan.",
     )
-    standby: int = Field(
+    standby: Whole = Field(
         default=0,
         ge=0,
         le=100,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.partitions import partition_of
 from terradask_modules.where import Where
-from terradask_stacks.settings.base import Section, Tags
+from terradask_stacks.settings.base import Section, Tags, Whole
 from terradask_stacks.validators.names import validate_workspace_name
 from terradask_stacks.validators.refusal import refuse, refusing
 from terradask_stacks.validators.resources import (
@@ -62,16 +62,19 @@ class WorkspaceSettings(Section):
         default=None,
         description="IAM role that every call assumes, in the account where everything is made. "
         "Unset: your own credentials' account.",
+        examples=["arn:aws:iam::210987654321:role/terradask"],
     )
     external_id: Annotated[str, AfterValidator(check_external_id)] | None = Field(
         default=None,
         description="External ID that the trust policy of role_arn asks for. Unset: none.",
+        examples=["dask-clusters"],
     )
     profile: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         description="Profile of your AWS configuration, in place of AWS_PROFILE and of "
         "credentials in variables; with role_arn, it assumes that role. Unset: as AWS's SDK finds "
         "credentials.",
+        examples=["clusters"],
     )
     trusted_accounts: list[Annotated[str, AfterValidator(check_account)]] = Field(
         default=[],
@@ -94,8 +97,9 @@ class WorkspaceSettings(Section):
         default={},
         description="Tags on every resource, such as a team or a cost centre. Not allowed: "
         "commas, and keys that differ in case alone.",
+        examples=[{"team": "research"}],
     )
-    sweep_grace_seconds: int = Field(
+    sweep_grace_seconds: Whole = Field(
         default=30,
         ge=1,
         description="Time for which `terradask sweep` keeps resources that seem orphaned, in "

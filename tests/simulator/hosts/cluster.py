@@ -191,6 +191,8 @@ class HostProcess:
         life_cycle: str = "on-demand",
         notify_topic_arn: str | None = None,
         endpoints: dict[str, str] | None = None,
+        lacks: str | None = None,
+        broken: str | None = None,
     ) -> None:
         self.cluster, self.instance_id, self.address = cluster, instance_id, address
         facts = {
@@ -206,7 +208,11 @@ class HostProcess:
             facts["public-ipv4"] = "127.200.0.1"
         if tag_run_id:
             facts["tags/instance/terradask:run:id"] = tag_run_id
+        if lacks:
+            del facts[lacks]
         self.metadata = Metadata(facts)
+        if broken:
+            self.metadata.broken.add(broken)
         self.root = cluster.folder / cluster.name / instance_id
         # A host program that is started again finds what the one before has left.
         (self.root / "etc/terradask").mkdir(parents=True, exist_ok=True)

@@ -200,8 +200,8 @@ def test_an_environment_with_an_old_distributed_never_listens(
 
 def test_a_host_without_a_name_says_what_it_lacks(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
-    host = cluster.worker(0, timing={"metadata_deadline_seconds": 2.0})
-    del host.metadata.facts["tags/instance/terradask:cluster"]
+    timing = {"metadata_deadline_seconds": 2.0}
+    host = cluster.worker(0, timing=timing, lacks="tags/instance/terradask:cluster")
     assert host.wait_exit() == 1
     assert "terradask:cluster" in host.log
 
@@ -217,8 +217,7 @@ def test_a_run_of_another_format_is_named_as_such(lonely: Callable[..., Cluster]
 
 def test_a_metadata_service_that_falters_is_asked_again(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
-    host = cluster.worker(0)
-    host.metadata.broken.add("tags/instance/terradask:run:id")
+    host = cluster.worker(0, broken="tags/instance/terradask:run:id")
     host.wait_state("booting")
     time.sleep(1.0)
     assert host.report()["state"] == "booting"

@@ -120,8 +120,10 @@ def test_a_scheduler_that_dies_is_started_again_and_its_workers_find_it(cluster:
         client.wait_for_workers(2, timeout=HANG_SECONDS)
         assert client.submit(sum, [1, 2, 3], pure=False).result(HANG_SECONDS) == 6
     for worker in cluster.hosts[:2]:
-        report = worker.wait_state("running")
-        assert [state for state, _ in report["history"]][-3:] == ["waiting", "starting", "running"]
+        eventually(
+            lambda worker=worker: worker.states()[-3:] == ["waiting", "starting", "running"],
+            explain=lambda worker=worker: worker.log,
+        )
 
 
 def test_when_the_host_program_is_killed_its_dask_goes_too(cluster: Cluster) -> None:

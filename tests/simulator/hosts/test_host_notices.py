@@ -156,4 +156,4 @@ def test_a_topic_that_does_not_answer_delays_the_end_by_seconds(
         log = ended(cluster, scheduler)
     assert f"{topic} didn't take the notice in 2 s" in log
     # botocore alone would try for a minute.
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from terradask_modules.caller_policies import (
     caller_statements,
 )
 from terradask_modules.iam import Statement
-from terradask_modules.kinds.kind import Setting
+from terradask_modules.kinds import KINDS
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
@@ -179,7 +179,7 @@ FULL = scope(
     interface_endpoints=True,
     egress=True,
     session_manager=True,
-    settings=frozenset(get_args(Setting)),
+    settings=frozenset(kind.setting for kind in KINDS.values() if kind.setting),
     private_clusters=("etl", "ml"),
     network_state="states/workspaces/team/network.tfstate",
     state_key_arn=KEY.replace("key/", "alias/"),

@@ -1,8 +1,13 @@
-"""A type of resource is known everywhere by its entry among the kinds; on moto."""
+"""A type of resource is known everywhere by its entry among the kinds; on moto. Its price is among
+the tests of components.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -19,18 +24,32 @@ from terradask._plans.summary import Change
 from terradask._terraform.program import TERRAFORM
 from terradask._workspace.workspace import Workspace
 from terradask.errors import InUse
+from terradask_modules import kinds
 from terradask_modules.caller_policies import CALLERS, Caller, CallerScope, caller_statements
-from terradask_modules.iam import listed
+from terradask_modules.iam import allow, listed, policy_text
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames, exactly
-from terradask_modules.kinds.kind import FREE, Access, Listed, Named, ResourceKind, in_ec2
-from terradask_modules.names import TAG_WORKSPACE
-from terradask_modules.policies import PolicyScope
+from terradask_modules.kinds.kind import (
+    FREE,
+    Access,
+    Deletion,
+    Listed,
+    Named,
+    ResourceKind,
+    Writer,
+    in_ec2,
+)
+from terradask_modules.names import TAG_WORKSPACE, resource_name
+from terradask_modules.policies import PolicyScope, trust_policy
 from terradask_modules.where import Where
+from terradask_stacks.bare_stack import resources_to_find
+from terradask_stacks.settings import NetworkSettings, Settings
 
 from ...left_over import leftovers
 from ..iam_requests import asked, query
 from ..plan_documents import dangers_of
+from ..policy_plans import found as findings
+from ..policy_plans import plan, resource
 from ..report_data import of_changes
 from .planted import place, search, tagged
 from .swept_account import Account, keys, swept
@@ -49,6 +68,31 @@ INVENTED = in_ec2(
     shape=lambda names, address: exactly(id=f"{names.where.cluster}-{address}"),
     loss="nobody logs in",
     loss_to_hosts="its hosts let nobody in",
+)
+# A setting that the network has, for a kind that it doesn't.
+SETTING, ALARM_NAME = "flow_logs", "terradask-default-alarm"
+ALARM = ResourceKind(
+    "aws_cloudwatch_metric_alarm",
+    service="cloudwatch",
+    find=Named(
+        "list_tags_for_resource",
+        "ResourceARN",
+        "Tags",
+        "arn:{partition}:cloudwatch:{region}:{account}:alarm:{name}",
+        "{name}",
+    ),
+    delete=Deletion("delete_alarms", "AlarmNames", in_list=True),
+    name_attribute="alarm_name",
+    adopt="named",
+    setting=SETTING,
+    names=lambda where, value: {"on": resource_name(where.workspace, "alarm")} if value else {},
+    policy=lambda where: policy_text([allow("Look", "cloudwatch:Get", where.arn("any", "*"))]),
+    writer=Writer(
+        "alarms",
+        "alarms.amazonaws.com",
+        "alarm",
+        lambda where: policy_text([allow("Log", "logs:PutLogEvents", where.arn("logs", "x"))]),
+    ),
 )
 
 
@@ -115,10 +159,101 @@ def test_the_embedded_aws_finds_what_is_left_of_an_invented_kind(aws: Aws):
     assert leftovers("default", session=SESSION) == []
 
 
+def test_an_invented_kind_has_the_date_that_its_entry_names(
+    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+):
+    account.put("workspace.json")
+    made(workspace.aws, "lost", "gone")
+    for key in ("CreateTime", None):
+        monkeypatch.setitem(KINDS, KEY_PAIR, replace(INVENTED, born=key))
+        (orphan,) = [one for one in workspace.strays().strays if one.kind == "key-pair"]
+        assert (orphan.born is None) == (key is None)
+
+
+def test_an_invented_kind_is_found_adopted_and_removed_by_the_name_that_its_setting_gives(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(KINDS, ALARM.terraform, ALARM)
+    aws.client("cloudwatch").put_metric_alarm(
+        AlarmName=ALARM_NAME,
+        ComparisonOperator="GreaterThanThreshold",
+        EvaluationPeriods=1,
+        Threshold=1,
+        Tags=tagged("default"),
+    )
+
+    def configured(**network: Any) -> Any:
+        return resources_to_find(Settings(network=NetworkSettings(**network)), SCOPE.where)
+
+    assert ALARM.terraform not in configured()
+    blocks = configured(**{SETTING: True})
+    assert blocks[ALARM.terraform] == {"on": {"name": ALARM_NAME}}
+    assert blocks["aws_cloudwatch_log_group"]["alarms"] == {"name": "/terradask/default/alarms"}
+    assert blocks["aws_iam_role"]["alarms"]["name"] == "terradask-default-alarms"
+    found = [one for one in find_network(aws, place(), blocks) if one.type == ALARM.terraform]
+    assert [one.id for one in found] == [ALARM_NAME]
+    stack = {"resource": {ALARM.terraform: {"on": {"alarm_name": ALARM_NAME}}}}
+    assert imports(stack, {}, found) == {f"{ALARM.terraform}.on": ALARM_NAME}
+    stack["resource"][ALARM.terraform]["on"]["alarm_name"] = "another"
+    assert imports(stack, {}, found) == {}
+    delete_resources(aws, found, progress=lambda _: None)
+    assert aws.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
+
+
+def test_policy_takes_an_invented_kinds_own_policy_and_its_writers_role_alone(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    where, writer = SCOPE.where, ALARM.writer
+    assert ALARM.policy is not None
+    assert writer is not None
+    own = f"{ALARM.terraform}.on"
+    denied = policy_text([{"Effect": "Deny", "Action": "*", "Resource": "*", "Principal": "*"}])
+
+    def told(policy: str, trust: str, rights: str) -> list[str]:
+        document = plan(
+            resource("aws_s3_bucket.x", {"bucket": where.bucket}),
+            resource(own, {"policy": policy}),
+            resource("aws_iam_role.alarms", {"assume_role_policy": trust}),
+            resource("aws_iam_role_policy.alarms", {"policy": rights}),
+        )
+        return sorted(address for check, address in findings(document) if check == "P6")
+
+    right = (denied, writer.trust_policy(where), writer.policy(where))
+    assert told(*right) == ["aws_iam_role.alarms"] * 2 + ["aws_iam_role_policy.alarms"]
+    kind = replace(ALARM, policy=lambda _where: denied)
+    monkeypatch.setitem(KINDS, ALARM.terraform, kind)
+    assert told(*right) == []
+    assert set(told(ALARM.policy(where), *right[1:])) == {own}
+    assert set(told(denied, trust_policy("aws"), right[2])) == {"aws_iam_role.alarms"}
+    wider = json.loads(right[2])
+    wider["Statement"][0]["Resource"] = "*"
+    assert told(*right[:2], json.dumps(wider)) == ["aws_iam_role_policy.alarms"]
+
+
+def test_a_file_in_the_folder_makes_a_kind_which_comes_after_those_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = "from terradask_modules.kinds.kind import ResourceKind\n"
+    text += "THING = ResourceKind('aws_thing', after=('aws_subnet',))\n"
+    (tmp_path / "invented.py").write_text(text)
+    monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(tmp_path)])
+    try:
+        order = list(kinds._in_order({one.terraform: one for one in kinds._in_files()}))
+    finally:
+        del sys.modules["terradask_modules.kinds.invented"], kinds.invented  # type: ignore[attr-defined]
+    assert set(order) == {*KINDS, "aws_thing"}
+    assert order.index("aws_thing") > order.index("aws_subnet")
+
+
 def test_the_embedded_aws_asks_for_the_right_on_an_invented_kind():
     assert asked(query("ec2", "DeleteKeyPair", KeyName="mine")) == [
         ("ec2:DeleteKeyPair", "key-pair/mine")
     ]
+    assert asked(query("ec2", "DescribeKeyPairs")) == [("ec2:DescribeKeyPairs", "*")]
+    tag = {"ResourceType": "key-pair", "Tag__1__Key": "a", "Tag__1__Value": "b"}
+    tags = {f"TagSpecification__1__{key}": value for key, value in tag.items()}
+    made = asked(query("ec2", "CreateKeyPair", KeyName="mine", **tags))
+    assert made == [(f"ec2:{one}", "key-pair/*") for one in ("CreateKeyPair", "CreateTags")]
 
 
 @pytest.mark.usefixtures("invented")
@@ -222,6 +357,12 @@ def test_each_stands_on_earlier_kinds_only():
         for name, kind in KINDS.items()
         if kind.part_of is not None
     )
+
+
+def test_a_kinds_setting_is_one_of_the_networks():
+    named = {kind.setting for kind in KINDS.values() if kind.setting}
+    assert named
+    assert named <= NetworkSettings.model_fields.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

@@ -64,19 +64,10 @@ def load_catalog(
     kept = None if kept_in is None or refresh else read_catalog(kept_in.read(*names), aws.region)
     if kept is not None and is_younger(kept.fetched_at, MAX_AGE, moment):
         return kept
-    catalog = _fetch(aws, moment, {"MaxResults": 100}, {"MaxResults": 1000})
+    catalog = fetch_catalog(aws, now=moment)
     if kept_in is not None:
         kept_in.write(catalog_document(catalog), *names)
     return catalog
-
-
-def named_catalog(aws: Aws, names: Iterable[str]) -> Catalog:
-    """Return a catalog of named types, without unknown ones and those that no zone offers.
-
-    Permissions needed: those of `load_catalog`.
-    """
-    named = {"Filters": [{"Name": "instance-type", "Values": sorted(names)}]}
-    return _fetch(aws, datetime.datetime.now(datetime.UTC), named, named)
 
 
 def priced_catalog(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
@@ -87,24 +78,29 @@ def priced_catalog(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
         return catalog, sheet.result().usd.get(aws.region, {})
 
 
-def _fetch(
-    aws: Aws,
-    now: datetime.datetime,
-    types_asked: Mapping[str, Any],
-    offers_asked: Mapping[str, Any],
+def fetch_catalog(
+    aws: Aws, names: Iterable[str] | None = None, *, now: datetime.datetime | None = None
 ) -> Catalog:
+    """Return a catalog of all types or named ones, without those that no zone offers.
+
+    Permissions needed: those of `load_catalog`.
+    """
+    types_asked: Mapping[str, Any] = {"MaxResults": 100}
+    offers_asked: Mapping[str, Any] = {"MaxResults": 1000}
+    if names is not None:
+        filters = [{"Name": "instance-type", "Values": sorted(names)}]
+        types_asked = offers_asked = {"Filters": filters}
     with ThreadPoolExecutor(2) as pool:
         offered = pool.submit(_zones, aws, offers_asked)
-        types = read_types(
-            listed(aws.client("ec2"), "describe_instance_types", "InstanceTypes", **types_asked)
-        )
+        method = "describe_instance_types"
+        types = read_types([*listed(aws.client("ec2"), method, "InstanceTypes", **types_asked)])
         zones = offered.result()
     anywhere = frozenset[str]().union(*zones.values()) & types.keys()
     return Catalog(
         region=aws.region,
         types={name: one for name, one in types.items() if name in anywhere},
         zones={zone: names & anywhere for zone, names in sorted(zones.items())},
-        fetched_at=now,
+        fetched_at=now or datetime.datetime.now(datetime.UTC),
     )
 
 

@@ -153,7 +153,7 @@ class AwsPriceList:
                 answer = fetch_spot_prices(self._aws, now, types, first.zone)
             else:
                 client, question = self._pricing.client("pricing"), fields_of(query_for(first))
-                entries = listed(client, "get_products", "PriceList", **question)
+                entries = [*listed(client, "get_products", "PriceList", **question)]
                 answer = {first.region: read_prices(first, entries)}
         except (AwsError, BotoCoreError, ClientError) as error:
             return reason_of(error)

@@ -14,7 +14,7 @@ from terradask._aws.listing import MOST_VALUES, listed, listed_zones
 from terradask._aws.own_address import own_cidr
 from terradask._aws.session import Aws
 from terradask._aws.translation import time_of
-from terradask._catalog.instance_types.listing import load_catalog, named_catalog
+from terradask._catalog.instance_types.listing import fetch_catalog, load_catalog
 from terradask._catalog.prices.price_list import pricing_region, unavailable
 from terradask._catalog.prices.prices import (
     PriceKey,
@@ -268,7 +268,7 @@ class Account:
         """Return the check's cluster, with types that the account may launch."""
         if not self._eligible:
             return self._settings.clusters[CLUSTER]
-        catalog = named_catalog(self._aws, self._eligible)
+        catalog = fetch_catalog(self._aws, self._eligible)
         usable = [
             name
             for name in self._eligible

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore import xform_name
 
+from terradask_modules.kinds import KINDS
+
 if TYPE_CHECKING:
     from botocore.model import Shape
 
@@ -36,22 +38,16 @@ s3 scaling scheduler secretsmanager service servicequotas smoke spot ssm ssmmess
 state statement string sts tag terradask terraform tflock tfstate to type unlocks usage user
 values version vpc worker workers workspaces x86
 """
-#: Services whose words are known: those that terradask and its policies call.
-_SERVICES = (
-    "autoscaling",
+#: Services whose words are known: those of the kinds, and what terradask also calls.
+_SERVICES = {
     "cloudwatch",
-    "ec2",
-    "iam",
     "kms",
-    "logs",
     "pricing",
-    "s3",
-    "secretsmanager",
     "service-quotas",
-    "sns",
     "ssm",
     "sts",
-)
+    *(kind.service for kind in KINDS.values()),
+}
 _LONGEST = 300
 #: The most values of a field that are of interest: types of instances are a catalog.
 _MOST_VALUES = 100

@@ -48,6 +48,15 @@ def parse_moment(given: Moment, now: datetime.datetime, option: str) -> datetime
     return given.astimezone(datetime.UTC) if has_zone else given.replace(tzinfo=datetime.UTC)
 
 
+def parse_period(
+    since: Moment | None, until: Moment | None = None, now: datetime.datetime | None = None
+) -> tuple[datetime.datetime | None, datetime.datetime | None]:
+    """Return the points in time of the options ``since`` and ``until``. Raises `InvalidInput`."""
+    now = now or datetime.datetime.now(datetime.UTC)
+    first = None if since is None else parse_moment(since, now, "since")
+    return first, None if until is None else parse_moment(until, now, "until")
+
+
 def _span(part: tuple[str, str]) -> datetime.timedelta:
     number, unit = part
     return datetime.timedelta(**{_UNITS[unit]: int(number)})
@@ -127,13 +136,11 @@ class LogQuery:
         now: datetime.datetime | None = None,
     ) -> LogQuery:
         """Parse a user's options. Raises `InvalidInput`."""
-        now = now or datetime.datetime.now(datetime.UTC)
         if tail is not None and (isinstance(tail, bool) or tail < 1):
             raise InvalidInput("tail is not a number of lines.", given=tail, allowed="1 or more")
         return cls(
             tuple(hosts),
-            None if since is None else parse_moment(since, now, "since"),
-            None if until is None else parse_moment(until, now, "until"),
+            *parse_period(since, until, now),
             None if pattern is None else _compiled(pattern),
             None if level is None else check_level(level),
             tail,

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from terradask._observe.record import ClusterRecord
-
 if TYPE_CHECKING:
     from terradask._observe.logs.lines import ClusterLogs, LogLine
     from terradask._observe.logs.query import Moment
+    from terradask._observe.record import ClusterRecord
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class LogGroup:
 
     def runless(self, cluster: str, run_start_ms: int) -> list[LogStream]:
         """Return streams, created since a run's start, of a cluster's hosts without a known run."""
-        every = self._described(logStreamNamePrefix=f"{cluster}/-/")
+        every = [*self._described(logStreamNamePrefix=f"{cluster}/-/")]
         return list(_hosts(one for one in every if one["creationTime"] >= run_start_ms))
 
     def _described(self, **query: Any) -> Iterator[dict[str, Any]]:
@@ -95,7 +95,7 @@ class LogGroup:
     def events(
         self, streams: Streams, start_ms: int, end_ms: int | None = None, **more: Any
     ) -> Iterator[dict[str, Any]]:
-        """Yield events, oldest first; with ``startFromHead=False`` newest first."""
+        """Yield events of wanted hosts, oldest first; with ``startFromHead=False`` newest first."""
         if streams.prefix is None and not streams.names:
             return
         which: dict[str, Any] = (
@@ -106,8 +106,16 @@ class LogGroup:
         query = {**which, "startTime": start_ms, "limit": EVENTS_PAGE, **more}
         if end_ms is not None:
             query["endTime"] = end_ms
+        wanted: dict[str, bool] = {}
         for page in self._pages(self._event_limiter, "filter_log_events", query):
-            yield from page.get("events", ())
+            for event in page.get("events", ()):
+                name = event["logStreamName"]
+                if name not in wanted:
+                    stream = parse_stream(name)
+                    # The log group may contain streams of any name.
+                    wanted[name] = stream is not None and streams.wanted(stream)
+                if wanted[name]:
+                    yield event
 
     @property
     def reads_from_tail(self) -> bool:
@@ -118,25 +126,16 @@ class LogGroup:
     def _pages(
         self, limiter: RateLimiter, method: str, query: dict[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        token: dict[str, str] = {}
-        while True:
-            page = self._call(limiter, method, **query, **token)
-            yield page
-            # A page may be empty although others follow.
-            if not page.get("nextToken"):
-                return
-            token = {"nextToken": page["nextToken"]}
-
-    def _call(self, limiter: RateLimiter, method: str, **query: Any) -> dict[str, Any]:
-        """Call, and repeat while AWS throttles; return nothing for an unknown group or stream."""
+        """Yield the pages of an answer, and call again while AWS throttles; an unknown group or
+        stream has none.
+        """
         deadline = time.monotonic() + self._busy_seconds
         while True:
+            page: dict[str, Any] = {}
             try:
                 with limiter.slot(), unless("ResourceNotFoundException"):
                     call = getattr(self._aws.client("logs"), method)
-                    answer: dict[str, Any] = call(logGroupName=self.name, **query)
-                    return answer
-                return {}
+                    page = call(logGroupName=self.name, **query)
             except AccessDenied as error:
                 error.allowed = "the rights of `terradask iam user` or `terradask iam ongoing`"
                 error.advice = (
@@ -155,6 +154,13 @@ class LogGroup:
                         "account and region",
                         advice="try again later, or read less: a host, --since, --tail",
                     ) from error
+                continue
+            yield page
+            # A page may be empty although others follow.
+            if not page.get("nextToken"):
+                return
+            query = {**query, "nextToken": page["nextToken"]}
+            deadline = time.monotonic() + self._busy_seconds
 
 
 def _hosts(described: Iterable[Mapping[str, Any]]) -> Iterator[LogStream]:
@@ -274,7 +280,7 @@ class LogReader:
         """Yield the events of wanted hosts between two times, by default oldest first."""
         if newest_first:
             more["startFromHead"] = False
-        each = [_of_hosts(one, self._group.events(one, start_ms, end_ms, **more)) for one in chosen]
+        each = [self._group.events(one, start_ms, end_ms, **more) for one in chosen]
         return heapq.merge(*each, key=lambda one: int(one["timestamp"]), reverse=newest_first)
 
     def _with_levels(
@@ -298,18 +304,6 @@ def line_with_level(event: Event, levels: LineLevels) -> LogLine:
     """Return a host's next event as a line with its level."""
     line = read_line(event)
     return replace(line, level=levels.level_of(line.host, line.text))
-
-
-def _of_hosts(streams: Streams, events: Iterator[Event]) -> Iterator[Event]:
-    """Yield the events of wanted hosts; the log group may contain streams of any name."""
-    wanted: dict[str, bool] = {}
-    for event in events:
-        name = event["logStreamName"]
-        if name not in wanted:
-            stream = parse_stream(name)
-            wanted[name] = stream is not None and streams.wanted(stream)
-        if wanted[name]:
-            yield event
 
 
 def span(query: LogQuery, run_id: str) -> tuple[int, int | None]:

@@ -127,10 +127,10 @@ class Account:
             return use.instance_type, "on-demand", None
         return None if use.zone is None else (use.instance_type, "spot", use.zone)
 
-    def unpriced(self) -> list[Offer]:
-        """Return the keys of missing prices, each once."""
-        offers = dict.fromkeys(map(self.offer, self.uses.values()))
-        return [offer for offer in offers if offer is not None and offer not in self.prices]
+    def unpriced(self) -> set[Offer]:
+        """Return the keys of missing prices."""
+        offers = map(self.offer, self.uses.values())
+        return {offer for offer in offers if offer is not None} - self.prices.keys()
 
     def with_prices(self, found: Mapping[Offer, UsePrice]) -> Account:
         """Return the account with missing prices added; existing ones stay."""
@@ -158,17 +158,16 @@ def read_account(key: str, document: Mapping[str, Any], etag: str | None = None)
     uses = {row[0]: row[:7] for row in facts["instances"]}
     prices = {(one["instance_type"], one["market"], one["zone"]): one for one in facts["prices"]}
     account = _adapter().validate_python({**facts, **own, "uses": uses, "prices": prices})
+    own_uses, own_prices = account.uses.values(), account.prices.values()
     times = [account.started_at, account.ended_at, account.looked_at]
-    for use in account.uses.values():
-        times += [use.start, use.end]
-        if not _INSTANCE_ID.fullmatch(use.instance_id) or (use.end or use.start) < use.start:
-            raise ValueError("an instance's id is invalid, or its end is before its start")
-    if not all(at is None or 0 <= at < _MOST_SECONDS for at in times):
-        raise ValueError("a time of an account is invalid")
-    for price in account.prices.values():
-        moment_text(price.as_of)
-        if price.usd < 0:
-            raise ValueError("a price is negative")
+    times += [at for use in own_uses for at in (use.start, use.end)]
+    if (
+        not all(at is None or 0 <= at < _MOST_SECONDS for at in times)
+        or not all(_INSTANCE_ID.fullmatch(use.instance_id) for use in own_uses)
+        or any((use.end or use.start) < use.start for use in own_uses)
+        or any(price.usd < 0 or not moment_text(price.as_of) for price in own_prices)
+    ):
+        raise ValueError("a time, an instance's id or a price of an account is invalid")
     return account
 
 
@@ -231,35 +230,36 @@ def merge_observation(
     """
     ended_at, tags = account.ended_at, dict(account.tags)
     if ended_at is None and (is_over or next_start is not None):
-        ended_at = observed.at if next_start is None else min(observed.at, next_start)
+        ended_at = min(observed.at, observed.at if next_start is None else next_start)
     # The next observation covers launches of the present second.
     last = observed.at if ended_at is None else ended_at
     launched, ends, prepared = _activities(account, observed, last)
     seen, described = {**launched, **account.uses}, {}
     for one in observed.instances:
-        its, instance_id = tags_of(one.get("Tags")), one["InstanceId"]
+        its, key = tags_of(one.get("Tags")), one["InstanceId"]
         group = its.get(TAG_GROUP, "")
         if its.get(f"{TAG_RUN_PREFIX}id") != account.run_id or group not in account.groups:
             continue
-        described[instance_id] = one
+        described[key] = one
         # EC2's launch time is nearer to the billed time than the group's request.
         start, zone = _seconds(one["LaunchTime"]), one.get("Placement", {}).get("AvailabilityZone")
-        if start >= last and instance_id in prepared:
+        if start >= last and key in prepared:
             # A prepared host keeps the tags of its launch, also after the run.
             continue
-        use = Use(instance_id, group, one["InstanceType"], "aws", zone, start)
-        end = seen.get(instance_id, use).end
-        seen[instance_id] = use._replace(end=None if end is None or end < start else end)
-        others = (key for key in its if not key.startswith((TAG_PREFIX, "aws:")) and key != "Name")
-        tags.update({key: its[key] for key in others})
+        end = seen[key].end if key in seen else None
+        end = None if end is None or end < start else end
+        seen[key] = Use(key, group, one["InstanceType"], "aws", zone, start, end)
+        others = (tag for tag in its if not tag.startswith((TAG_PREFIX, "aws:")) and tag != "Name")
+        tags.update({tag: its[tag] for tag in others})
     types = {report.instance_id: report.instance_type for report in observed.reports}
     uses = {}
     for key, use in seen.items():
-        ended = _with_end(use, account, observed.at, described.get(key), ends.get(key))
+        end = _end(use, account, observed.at, described.get(key), ends.get(key))
         stopped = prepared.get(key)
         if stopped is not None and use.start <= stopped:
             # EC2 knows only when it was terminated.
-            ended = ended._replace(end=stopped)
+            end = stopped
+        ended = use._replace(end=None if end is None else max(use.start, end))
         uses[key] = _with_type(ended, account, types.get(key))
     why = reason if account.reason is None and ended_at is not None else account.reason
     return replace(
@@ -296,22 +296,21 @@ def _activities(
     return launched, ends, prepared
 
 
-def _with_end(
-    use: Use, account: Account, now: int, described: Mapping[str, Any] | None, end: int | None
-) -> Use:
-    """Return an instance with its end, if known; `end` is the time of its group's activity."""
+def _end(
+    use: Use, account: Account, now: int, described: Mapping[str, Any] | None, ended: int | None
+) -> int | None:
+    """Return an instance's end, if known; `ended` is the time of its group's activity."""
     if described is not None:
         if described["State"]["Name"] in ("pending", "running"):
-            return use._replace(end=None)
+            return None
         if matched := _AT.search(described.get("StateTransitionReason") or ""):
-            at = _seconds(datetime.datetime.fromisoformat(f"{matched[1]}+00:00"))
-            return use._replace(end=max(use.start, at))
+            return _seconds(datetime.datetime.fromisoformat(f"{matched[1]}+00:00"))
     if use.end is not None:
-        return use
-    if end is None and described is None and now - use.start > _LISTED_SECONDS:
+        return use.end
+    if ended is None and described is None and now - use.start > _LISTED_SECONDS:
         # The time of its end is unknown, but not before the last observation.
-        end = account.looked_at or 0
-    return use if end is None else use._replace(end=max(use.start, end))
+        return account.looked_at or 0
+    return ended
 
 
 def _with_type(use: Use, account: Account, reported: str | None) -> Use:

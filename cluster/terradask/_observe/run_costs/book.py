@@ -5,13 +5,14 @@ updated at its end.
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -21,9 +22,11 @@ from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
 from terradask._catalog.prices.prices import PriceKey, PriceList
+from terradask._common.clock import epoch_text, utc_text
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
 from terradask._observe.documents import SILENT, ended_by_itself
+from terradask._observe.logs.query import Moment, parse_period
 from terradask._observe.record import ClusterRecord, locate_cluster
 from terradask._observe.run_costs.account import (
     Account,
@@ -48,6 +51,9 @@ from terradask_host.log_streams import RUN_ID
 from terradask_host.structure import Structure
 from terradask_modules.names import ACCOUNTS, CLUSTER_PATTERN, SCHEDULER_GROUP, TAG_RUN_PREFIX
 
+if TYPE_CHECKING:
+    from terradask._plans.applied import HistoryEntry
+
 logger = logging.getLogger("terradask")
 
 MOST_BYTES = 8 * 2**20
@@ -59,18 +65,27 @@ _KEY = re.compile(rf"{RUN_ID.pattern}/{CLUSTER_PATTERN.strip('^$')}\.json", re.A
 _ATTEMPTS = 3
 
 
+Change = Callable[[Account], Account]
+
+
+def price_list(aws: Aws) -> PriceList:
+    """Return AWS's price list."""
+    # Slow to import.
+    from terradask._catalog.prices.price_list import AwsPriceList
+
+    return AwsPriceList(aws)
+
+
 @dataclass(frozen=True)
 class AccountBook:
     """The accounts of a workspace's runs.
 
     Permissions needed: ``s3:GetObject`` and ``PutObject`` on ``accounts/*``, ``s3:ListBucket``;
-    ``autoscaling:DescribeScalingActivities``, ``ec2:DescribeInstances``; those of the price list.
+    ``autoscaling:DescribeScalingActivities``, ``ec2:DescribeInstances``.
     """
 
     aws: Aws
     bucket: str
-    #: None: unpriced instances stay unpriced.
-    prices: Callable[[], PriceList] | None = None
 
     @property
     def _store(self) -> ObjectStore:
@@ -99,37 +114,66 @@ class AccountBook:
             logger.warning("%s%s %s (%s)", ACCOUNTS, key, problem, type(error).__name__)
             return None
 
-    def update(
+    def observe(
         self,
         account: Account,
-        read_reports: Callable[[], Sequence[HostReport]] = tuple,
+        read_reports: Callable[[], Sequence[HostReport]],
         *,
         is_over: bool,
         next_start: int | None = None,
         reason: str | None = None,
+    ) -> Change:
+        """Read a run's current data from AWS, and return how it changes the run's account."""
+        # A run begins in the second of its document.
+        since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
+        where = locate_cluster(self.bucket, self.aws.region, account.cluster)
+        autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
+        by_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
+        groups = [where.group_name(name) for name in account.groups]
+        calls: list[Callable[[], Any]] = [
+            *(partial(activities_since, autoscaling, group, since) for group in groups),
+            lambda: list(listed_instances(ec2, Filters=by_run)),
+        ]
+        *shown, instances = side_by_side(calls, _PARALLEL_CALLS)
+        observed = Observation(
+            int(max(at for _, at in shown).timestamp()),
+            {name: each for name, (each, _) in zip(account.groups, shown, strict=True)},
+            instances,
+            [report for report in read_reports() if report.run_id == account.run_id],
+        )
+        return partial(
+            merge_observation,
+            observed=observed,
+            is_over=is_over,
+            next_start=next_start,
+            reason=reason,
+        )
+
+    def write_all(
+        self,
+        changes: Sequence[tuple[Account, Change]],
+        prices: Callable[[], PriceList] | None,
         when: Callable[[], bool] = lambda: True,
-    ) -> Account:
-        """Read a run's current data from AWS, and return its updated account; write it, if `when`
-        allows it.
+    ) -> list[Account]:
+        """Change accounts, write them, and return them. `prices` gives the list that is asked once
+        for all missing prices; without it, unpriced instances stay unpriced.
         """
-        with ThreadPoolExecutor(1) as pool:
-            observation = begun(pool, partial(self._observe, account, read_reports))
-            stored = account if account.etag else self._read(account.key) or account
+        changed = [change(account) for account, change in changes]
+        offers = sorted({offer for one in changed for offer in one.unpriced()}, key=str)
+        found: dict[Offer, UsePrice] = {}
+        if offers and prices is not None:
+            found = find_prices(prices(), self.aws.region, offers)
 
-            def change(base: Account) -> Account:
-                now = merge_observation(
-                    base, observation(), is_over=is_over, next_start=next_start, reason=reason
-                )
-                if self.prices is None or not (offers := now.unpriced()):
-                    return now
-                return now.with_prices(find_prices(self.prices(), self.aws.region, offers))
+        def priced(change: Change) -> Change:
+            return lambda base: change(base).with_prices(found)
 
-            return self.write_change(stored, change, when)
+        calls = [partial(self.write_change, one, priced(change), when) for one, change in changes]
+        return side_by_side(calls, _PARALLEL_CALLS)
 
     def write_change(
         self,
         account: Account,
-        change: Callable[[Account], Account],
+        change: Change,
         when: Callable[[], bool] = lambda: True,
     ) -> Account:
         """Change an account, write it, and return it. After a concurrent write, change that version
@@ -153,27 +197,6 @@ class AccountBook:
             return self._store.claim(account.key, content)
         return self._store.replace(account.key, content, account.etag)
 
-    def _observe(
-        self, account: Account, read_reports: Callable[[], Sequence[HostReport]]
-    ) -> Observation:
-        # A run begins in the second of its document.
-        since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
-        where = locate_cluster(self.bucket, self.aws.region, account.cluster)
-        autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
-        by_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
-        groups = [where.group_name(name) for name in account.groups]
-        calls: list[Callable[[], Any]] = [
-            *(partial(activities_since, autoscaling, group, since) for group in groups),
-            lambda: list(listed_instances(ec2, Filters=by_run)),
-        ]
-        *shown, instances = side_by_side(calls, _PARALLEL_CALLS)
-        return Observation(
-            int(max(at for _, at in shown).timestamp()),
-            {name: each for name, (each, _) in zip(account.groups, shown, strict=True)},
-            instances,
-            [report for report in read_reports() if report.run_id == account.run_id],
-        )
-
 
 def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict[Offer, UsePrice]:
     """Look up prices at AWS."""
@@ -184,13 +207,6 @@ def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict
         for key, price in quotes.prices.items()
         if key in keys
     }
-
-
-def _price_list(aws: Aws) -> PriceList:
-    # Slow to import.
-    from terradask._catalog.prices.price_list import AwsPriceList
-
-    return AwsPriceList(aws)
 
 
 def log_failure(cluster: str, run_id: str, error: Exception, verb: str = "write") -> None:
@@ -248,13 +264,16 @@ def close_account(
     of the workspace's costs completes instances that are still ending.
     """
     try:
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(2) as pool:
+            # While the run's instances are still unknown.
             prices = begun(pool, partial(_prefetched_prices, record)) if with_prices else None
             account = account_of(record, run, read_written_at())
-            book = AccountBook(record.aws, record.bucket, prices)
+            book = AccountBook(record.aws, record.bucket)
+            stored = begun(pool, partial(book.read_all, [account.key]))
             by = None if done is None else f"{done} by {record.aws.caller_arn}"
             reason = end_reason(run, read_scheduler(), by)
-            book.update(account, read_reports, is_over=True, reason=reason, when=when)
+            change = book.observe(account, read_reports, is_over=True, reason=reason)
+            book.write_all([((stored() or [account])[0], change)], prices, when)
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, run.run_id, error)
 
@@ -304,10 +323,8 @@ def account_of(
 
 
 def _prefetched_prices(record: ClusterRecord) -> PriceList:
-    """Return a price list, after reading the price of the scheduler's first instance type, while
-    the run's instances are still unknown.
-    """
-    prices = _price_list(record.aws)
+    """Return a price list that has read the price of the scheduler's first instance type."""
+    prices = price_list(record.aws)
     first = record.descriptor.pools[SCHEDULER_GROUP] if record.exists else None
     if first is not None and first.market == "on-demand":
         prices.look_up(
@@ -319,41 +336,28 @@ def _prefetched_prices(record: ClusterRecord) -> PriceList:
 # ---- updates of a workspace's accounts from AWS --------------------------------------------------
 
 
-#: AWS (api-limits)
-_PARALLEL_UPDATES = 4
 #: Hosts end within a day in any case.
 _LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)
 
 
-def find_accounts(aws: Aws, bucket: str, since: datetime.datetime | None) -> list[Account]:
-    """Return the updated accounts of the runs that may have been active since a time."""
-    prices = _price_list(aws)
-    book = AccountBook(aws, bucket, lambda: prices)
-    accounts = book.read_all(book.keys(None if since is None else since - _LONGEST_RUN))
+def find_accounts(
+    aws: Aws, bucket: str, since: datetime.datetime | None = None, *, key: str | None = None
+) -> list[Account]:
+    """Return the updated accounts of the runs that may have been active since a time, or of one."""
+    book = AccountBook(aws, bucket)
+    first = None if since is None else since - _LONGEST_RUN
+    accounts = book.read_all(book.keys(first) if key is None else [key])
     following = next_starts(accounts)
-    settled = [one for one in accounts if one.is_settled]
-    updates = [
-        partial(_update, book, one, following.get(one.key))
-        for one in accounts
-        if not one.is_settled
-    ]
-    # One request for all missing prices.
-    if offers := {offer for account in settled for offer in account.unpriced()}:
-        found = find_prices(prices, aws.region, sorted(offers, key=str))
-        settled = [book.write_change(one, lambda base: base.with_prices(found)) for one in settled]
-    return [*side_by_side(updates, _PARALLEL_UPDATES), *settled]
+    changes = side_by_side(
+        [partial(_change, book, one, following.get(one.key)) for one in accounts], _PARALLEL_CALLS
+    )
+    return book.write_all(list(zip(accounts, changes, strict=True)), partial(price_list, aws))
 
 
-def find_account(aws: Aws, bucket: str, key: str) -> Account | None:
-    """Return the updated account of one run; None without one."""
-    prices = _price_list(aws)
-    book = AccountBook(aws, bucket, lambda: prices)
-    found = book.read_all([key])
-    return next((one if one.is_settled else _update(book, one, None) for one in found), None)
-
-
-def _update(book: AccountBook, account: Account, next_start: int | None) -> Account:
-    """Update an account, as far as the caller's permissions allow."""
+def _change(book: AccountBook, account: Account, next_start: int | None) -> Change:
+    """Return the update of an account, as far as the caller's permissions allow."""
+    if account.is_settled:
+        return lambda base: base
     record = ClusterRecord(book.aws, book.bucket, account.cluster)
     reports: Callable[[], Sequence[HostReport]] = tuple
     is_over, why = True, None
@@ -363,7 +367,44 @@ def _update(book: AccountBook, account: Account, next_start: int | None) -> Acco
             # Terraform may have destroyed the cluster, but not the run's documents.
             reports, is_over = record.reports, not (record.exists and record.goes_on(run))
             why = end_reason(run, record.scheduler()) if is_over else None
-        return book.update(account, reports, is_over=is_over, next_start=next_start, reason=why)
+        return book.observe(account, reports, is_over=is_over, next_start=next_start, reason=why)
     except (TerradaskError, BotoCoreError, ClientError) as error:
         log_failure(account.cluster, account.run_id, error, "update")
-        return account
+        return lambda base: base
+
+
+# ---- the history of a workspace, with its runs ---------------------------------------------------
+
+
+def read_history(aws: Aws, bucket: str, since: Moment | None = None) -> list[HistoryEntry]:
+    """Return the history, oldest first, as documented at `Workspace.history`."""
+    from terradask._plans.applied import History  # only the history needs it
+
+    first, _ = parse_period(since)
+    noted = History(aws, bucket).read(first)
+    begins = "" if first is None else utc_text(first)
+    accounts = find_accounts(aws, bucket, first)
+    runs = (one for one in entries_of(accounts) if one.at >= begins)
+    return in_order([*noted, *runs])
+
+
+def in_order(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
+    """Return entries, oldest first; those of one second in the order in which they can happen."""
+    steps = {"started": 1, "replaced": 2, "ended": 3, "destroyed": 4}
+    return sorted(entries, key=lambda entry: (entry.at, steps.get(entry.what, 0)))
+
+
+def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
+    """Yield the starts and ends of runs, and replacements of schedulers' hosts. No calls."""
+    from terradask._plans.applied import HistoryEntry  # only the history needs it
+
+    for account in accounts:
+        entry = partial(HistoryEntry, stack=account.cluster, run_id=account.run_id)
+        yield entry(epoch_text(account.started_at), "started", by=account.owner)
+        hosts = [use for use in account.uses.values() if use.group == SCHEDULER_GROUP]
+        for before, use in itertools.pairwise(sorted(hosts, key=lambda use: use.start)):
+            lost = "the tasks and results of its scheduler are lost"
+            reason = f"the scheduler's host {before.instance_id}: {lost}"
+            yield entry(epoch_text(use.start), "replaced", reason=reason)
+        if account.ended_at is not None:
+            yield entry(epoch_text(account.last_end), "ended", reason=account.reason)

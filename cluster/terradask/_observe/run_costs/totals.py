@@ -1,6 +1,4 @@
-"""Sum the costs of runs from their accounts, by cluster, owner and other keys, within a time span.
-No calls.
-"""
+"""Sum the costs of runs in a time span from their accounts, by cluster, owner and other keys."""
 
 from __future__ import annotations
 
@@ -10,10 +8,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from terradask._aws.session import Aws
 from terradask._catalog.prices.prices import SMALLEST_USD
 from terradask._common.clock import epoch_text, utc_text
 from terradask._common.dollars import usd_text
+from terradask._observe.logs.query import Moment, parse_period
 from terradask._observe.run_costs.account import LEAST_SECONDS, Account, Use, UsePrice
+from terradask._observe.run_costs.book import find_accounts
 from terradask.errors import InvalidInput
 
 _HOUR = Decimal(3600)
@@ -102,6 +103,15 @@ class RunCosts:
         }
 
 
+def find_costs(
+    aws: Aws, bucket: str, since: Moment | None, until: Moment | None, by: str
+) -> RunCosts:
+    """Return the costs of runs, as documented at `Workspace.costs`."""
+    check_by(by)
+    first, last = parse_period(since, until)
+    return costs_of(find_accounts(aws, bucket, first), by=by, since=first, until=last)
+
+
 def costs_of(
     accounts: Iterable[Account],
     *,
@@ -109,27 +119,24 @@ def costs_of(
     since: datetime.datetime | None = None,
     until: datetime.datetime | None = None,
 ) -> RunCosts:
-    """Sum the costs of runs within a time span. Raises `InvalidInput`."""
-    check_by(by)
+    """Sum the costs of runs within a time span, by a key that `check_by` allows."""
     first = 0 if since is None else round(since.timestamp())
     last = None if until is None else round(until.timestamp())
     parts: dict[str | None, list[_Part]] = {}
-    sources: dict[str, tuple[str, str]] = {}
+    sources: dict[str, list[str]] = {}
     for account in accounts:
         for use in account.uses.values():
-            if not (seconds := billed_seconds(use, account.looked_at, first, last)):
-                continue
-            offer = account.offer(use)
-            price = None if offer is None else account.prices.get(offer)
-            parts.setdefault(_key(by, account, use), []).append((account, seconds, price))
-            if price is not None:
-                oldest, newest = sources.get(price.source, (price.as_of, price.as_of))
-                sources[price.source] = min(oldest, price.as_of), max(newest, price.as_of)
-    rows = [_row(key, each, by) for key, each in parts.items()]
-    rows.sort(key=lambda row: row.key or "")
+            if seconds := billed_seconds(use, account.looked_at, first, last):
+                offer = account.offer(use)
+                price = None if offer is None else account.prices.get(offer)
+                parts.setdefault(_key(by, account, use), []).append((account, seconds, price))
+                if price is not None:
+                    sources.setdefault(price.source, []).append(price.as_of)
+    rows = sorted((_row(key, each, by) for key, each in parts.items()), key=lambda r: r.key or "")
     if by != "run":
         rows.sort(key=lambda row: (-row.usd, -row.instance_seconds))
-    return RunCosts(by, tuple(rows), since, until, sources)
+    dates = {source: (min(found), max(found)) for source, found in sources.items()}
+    return RunCosts(by, tuple(rows), since, until, dates)
 
 
 def billed_seconds(

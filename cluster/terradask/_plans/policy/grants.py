@@ -19,6 +19,7 @@ from terradask._plans.policy.scope import Scope, WorkspaceRules
 from terradask_modules.iam import listed, policy_text
 from terradask_modules.image_rights import LOGIN_ACTION, PULL_ACTIONS
 from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Writer
 from terradask_modules.policies import (
     PolicyScope,
     access_statements,
@@ -37,7 +38,7 @@ IDENTITY_POLICIES = (
     "aws_iam_user_policy",
     "aws_iam_group_policy",
 )
-#: Resources whose ``policy`` is resource-based: the permitted principals.
+#: Resources whose ``policy`` is resource-based, beside kinds with one: the permitted principals.
 RESOURCE_POLICIES = (
     "aws_s3_bucket_policy",
     "aws_secretsmanager_secret",
@@ -45,7 +46,6 @@ RESOURCE_POLICIES = (
     "aws_kms_key",
     "aws_kms_key_policy",
     "aws_sqs_queue_policy",
-    "aws_sns_topic",
     "aws_sns_topic_policy",
 )
 
@@ -111,8 +111,6 @@ def _texts(value: Any) -> tuple[str, ...]:
 SCHEDULER, WORKER = "scheduler", "worker"
 #: Key of the grants to hosts of any cluster: their boundary's.
 ANY_CLUSTER = "isolated cluster"
-#: Actions that write logs, in the policy of AWS's role.
-WRITERS = {kind.writer.name: kind.writer for kind in KINDS.values() if kind.writer}
 
 #: Role -> statements.
 Grants = Mapping[str, tuple[Statement, ...]]
@@ -174,8 +172,13 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
             of_cluster_alone(name): _statements(policy_text(right_statements(rights, name)))
             for name in clusters_of(rights)
         },
-        **{name: _statements(writer.policy(where)) for name, writer in WRITERS.items()},
+        **{name: _statements(writer.policy(where)) for name, writer in writers().items()},
     }
+
+
+def writers() -> dict[str, Writer]:
+    """Return the services of AWS that write what kinds yield, by the names of their roles."""
+    return {kind.writer.name: kind.writer for kind in KINDS.values() if kind.writer}
 
 
 def of_cluster_alone(name: str) -> str:

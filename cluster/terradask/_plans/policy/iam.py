@@ -23,7 +23,6 @@ from terradask._plans.policy.grants import (
     RESOURCE_POLICIES,
     SCHEDULER,
     WORKER,
-    WRITERS,
     Statement,
     Within,
     grants_of,
@@ -31,6 +30,7 @@ from terradask._plans.policy.grants import (
     read_policy,
     unproven_grants,
     where_of,
+    writers,
 )
 from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of
@@ -67,6 +67,7 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     rights = _Rights(document)
     for resource in document.of(*IDENTITY_POLICIES):
         yield from rights.policy_findings(resource, "policy", resource.values.get("policy"))
+    written_by_aws = writers()
     for role in document.of("aws_iam_role"):
         for inline in listed(role.values.get("inline_policy")):
             if (
@@ -76,7 +77,7 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             ):
                 yield from rights.policy_findings(role, "inline_policy", inline["policy"])
         where = where_of(document.scope)
-        writer = WRITERS.get(role.name)
+        writer = written_by_aws.get(role.name)
         trust = writer.trust_policy(where) if writer else trust_policy(where.partition)
         yield from _policy_differences(document, role, "assume_role_policy", trust)
     yield from _network_document_findings(document, rights)
@@ -192,7 +193,8 @@ def _network_document_findings(document: PlanDocument, rights: _Rights) -> Itera
 
 
 def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
-    for resource in document.of(*RESOURCE_POLICIES):
+    kinds = (name for name, kind in KINDS.items() if kind.policy)
+    for resource in document.of(*RESOURCE_POLICIES, *kinds):
         value = resource.values.get("policy")
         # AWS adds a default policy to keys without one.
         if not value or value == Unknown():

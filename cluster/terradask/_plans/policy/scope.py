@@ -37,8 +37,7 @@ class WorkspaceRules:
     region: str | None = None
     #: The AWS account.
     account: str | None = None
-    #: Ids, names and ARNs in the settings: a VPC, subnets, security groups, instance profiles,
-    #: images, a key, the state's bucket.
+    #: ARNs in the settings: KMS keys, and the topic that hosts publish to.
     given: frozenset[str] | None = None
     #: `network.data_buckets`; a text is a bucket, or a bucket and a prefix, that hosts may write.
     data_buckets: tuple[str | DataBucket, ...] | None = None

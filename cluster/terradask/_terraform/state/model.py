@@ -48,11 +48,16 @@ class StateInfo(StateVersion):
             }
             return cls(int(document["serial"]), str(document["lineage"]), ids)
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
-            raise TerraformError(
-                "the state isn't in Terraform's format",
-                verb="state",
-                advice="restore an earlier version of it",
-            ) from None
+            raise unknown_format() from None
+
+
+def unknown_format() -> TerraformError:
+    """Return the error for a state that has another format than Terraform's."""
+    return TerraformError(
+        "the state isn't in Terraform's format",
+        verb="state",
+        advice="restore an earlier version of it",
+    )
 
 
 def state_of(content: bytes, name: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from terradask._aws.s3 import ObjectStore, StoredObject, as_json
+from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.state.lock import LockInfo, locked_error, proof_of_end
@@ -58,7 +58,8 @@ class S3Backend:
 
     def document(self) -> Mapping[str, Any] | None:
         """Return the state's JSON, or None. Raises `BackendMissing`, `TerraformError`."""
-        found = self._get(self.key)
+        with self._named("s3:GetObject"):
+            found = self._store.read(self.key)
         document = None if found is None else state_of(found.content, self.name)
         return document or None
 
@@ -99,12 +100,14 @@ class S3Backend:
 
     def lock(self) -> LockInfo | None:
         """Return the lock, even of a dead holder."""
-        found = self._get(self.key + _LOCK)
+        with self._named("s3:GetObject"):
+            found = self._store.read(self.key + _LOCK)
         return None if found is None else LockInfo.from_json(found.content)
 
     def break_lock(self, lock_id: str | None) -> None:
         """Delete the lock of this id, and no newer one."""
-        found = self._get(self.key + _LOCK)
+        with self._named("s3:GetObject"):
+            found = self._store.read(self.key + _LOCK)
         if found is not None and LockInfo.from_json(found.content).id == lock_id:
             self._delete(self.key + _LOCK, etag=found.etag)
 
@@ -116,10 +119,6 @@ class S3Backend:
     def _claim(self, key: str, content: bytes) -> bool:
         with self._named("s3:PutObject"):
             return self._store.claim(key, content)
-
-    def _get(self, key: str) -> StoredObject | None:
-        with self._named("s3:GetObject"):
-            return self._store.read(key)
 
     def _delete(self, key: str, *, etag: str | None = None) -> None:
         with self._named("s3:DeleteObject"):

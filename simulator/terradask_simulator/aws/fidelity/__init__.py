@@ -1,16 +1,21 @@
 """Correct moto where it is less strict than AWS or lacks a feature: one module a subject, with the
 reasons.
 
-Each of these modules has ``install()``, which replaces moto's functions in place.
+A module's ``install()`` replaces moto's functions in place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
+from inspect import signature
+from pkgutil import iter_modules
+from types import ModuleType
 
 __all__ = ["install_all"]
 
-_MODULES = (
+#: Those that replace the same functions as others, in their order: a later one is called first.
+_IN_ORDER = (
     "clock",
     "lookups",
     "ec2_errors",
@@ -19,7 +24,6 @@ _MODULES = (
     "pages",
     "security_groups",
     "buckets",
-    "budgets",
     "bucket_settings",
     "object_checksums",
     "object_versions",
@@ -32,7 +36,6 @@ _MODULES = (
     "own_images",
     "identities",
     "instance_types",
-    "keys",
     "launch_templates",
     "launches",
     "capacity_reservations",
@@ -48,16 +51,7 @@ _MODULES = (
     "lifecycle_hooks",
     "warm_pools",
     "group_api",
-    "parameters",
-    "placement_groups",
-    "pricing_spot",
-    "quotas",
-    "secrets_manager",
-    "session_tokens",
-    "assumed_roles",
-    "simulated_policies",
     "spot",
-    "topics",
 )
 
 
@@ -68,7 +62,19 @@ def install_all(*, public_cidr: str) -> None:
 
     try:
         addresses.install(public_cidr)
-        for name in _MODULES:
-            import_module(f"{__name__}.{name}").install()
+        for module in modules():
+            module.install()
     except (AttributeError, ImportError) as error:
         raise MotoChanged(str(error)) from error
+
+
+def modules() -> Iterator[ModuleType]:
+    """Yield the modules whose order matters, then the others of this folder that install without
+    an argument.
+    """
+    names = [*_IN_ORDER, *(one.name for one in iter_modules(__path__))]
+    for name in dict.fromkeys(names):
+        module = import_module(f"{__name__}.{name}")
+        install = getattr(module, "install", None)
+        if install is not None and not signature(install).parameters:
+            yield module

@@ -37,18 +37,18 @@ def public_address_source(cidr: str) -> Callable[[], str]:
 def install(public_cidr: str) -> None:
     """Replace moto's address functions."""
     from moto.ec2.models import (
-        EC2Backend,
         elastic_ip_addresses,
         elastic_network_interfaces,
         nat_gateways,
         subnets,
+        vpcs,
     )
 
     another = public_address_source(public_cidr)
     elastic_network_interfaces.random_public_ip = another
     elastic_ip_addresses.random_ip = another
-    # Then its interface takes an address of its subnet.
-    nat_gateways.random_private_ip = lambda *_: None
+    # Then their interfaces take addresses of their subnets.
+    nat_gateways.random_private_ip = vpcs.random_private_ip = lambda *_: None
 
     subnets.Subnet.get_available_subnet_ip = _available_address
 
@@ -65,15 +65,6 @@ def install(public_cidr: str) -> None:
             if holder is not None and holder.cidr_block:
                 private_ip_address = holder.get_available_subnet_ip(None)
         return create(backend, subnet, private_ip_address, *args, **kwargs)
-
-    @around(EC2Backend, "create_vpc_endpoint")
-    def create_vpc_endpoint(create: Any, backend: Any, *args: Any, **kwargs: Any) -> Any:
-        endpoint = create(backend, *args, **kwargs)
-        for interface in (backend.enis[each] for each in endpoint.network_interface_ids):
-            address = interface.subnet.get_available_subnet_ip(None)
-            interface.private_ip_address = address
-            interface.private_ip_addresses = [{"Primary": True, "PrivateIpAddress": address}]
-        return endpoint
 
 
 def _available_address(subnet: Any, instance: Any) -> str:

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from terradask_simulator.aws.fidelity.clock import now, parse_time
 from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.pages import filtered, page
@@ -45,7 +46,7 @@ _EXCEEDED = (
 _PLATFORM, _TENANCY = "Linux/UNIX", "default"
 _KIND = "AWS::EC2::CapacityReservation"
 _POOL = "AWS::EC2::CapacityReservationPool"
-_ONLY, _FIRST, _NONE = "capacity-reservations-only", "capacity-reservations-first", "none"
+_ONLY, _NONE = "capacity-reservations-only", "none"
 _LARGEST_PAGE = 1000
 
 #: The specification of the current request, or of its Auto Scaling group.
@@ -83,7 +84,7 @@ class ReservedCapacity:
         self._backend = backend
         self.instance_type, self.zone, self.count = instance_type, zone, count
         self.platform, self.tenancy, self.criteria, self.kind = platform, tenancy, criteria, kind
-        self.begins, self.ends = begins or _now(), ends
+        self.begins, self.ends = begins or now(), ends
         self.is_cancelled = False
 
     @property
@@ -100,9 +101,9 @@ class ReservedCapacity:
         """Its state now."""
         if self.is_cancelled:
             return "cancelled"
-        if self.ends is not None and _now() >= self.ends:
+        if self.ends is not None and now() >= self.ends:
             return "expired"
-        return "active" if _now() >= self.begins else "scheduled"
+        return "active" if now() >= self.begins else "scheduled"
 
     @property
     def free(self) -> int:
@@ -151,10 +152,6 @@ class ReservedCapacity:
                 {"Key": key, "Value": value} for key, value in backend.tags.get(self.id, {}).items()
             ],
         }
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
 
 
 def reservations_of(backend: Any) -> dict[str, ReservedCapacity]:
@@ -290,20 +287,13 @@ def create_capacity_reservation(response: Any) -> dict[str, Any]:
         platform=response._get_param("InstancePlatform"),
         tenancy=response._get_param("Tenancy") or _TENANCY,
         criteria=response._get_param("InstanceMatchCriteria") or "open",
-        ends=_time(response._get_param("EndDate")),
+        ends=parse_time(response._get_param("EndDate")),
     )
     reservations_of(backend)[made.id] = made
     backend.create_tags(
         [made.id], add_tag_specification(response._get_param("TagSpecifications", []))
     )
     return {"CapacityReservation": made.shown()}
-
-
-def _time(value: Any) -> datetime.datetime | None:
-    if not value:
-        return None
-    when = datetime.datetime.fromisoformat(str(value))
-    return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
 
 
 def describe_capacity_reservations(response: Any) -> dict[str, Any]:
@@ -331,7 +321,7 @@ def describe_capacity_block_offerings(response: Any) -> dict[str, Any]:
     for.
     """
     backend = response.ec2_backend
-    begins = _time(response._get_param("StartDateRange")) or _now()
+    begins = parse_time(response._get_param("StartDateRange")) or now()
     hours = int(response._get_param("CapacityDurationHours"))
     offering = {
         "CapacityBlockOfferingId": f"cb-{uuid.uuid4().hex[:17]}",

@@ -16,7 +16,7 @@ from typing import Any
 
 from terradask_simulator.aws.fidelity.patching import around
 
-__all__ = ["ahead_seconds", "install", "is_forgotten", "now", "set_ahead"]
+__all__ = ["ahead_seconds", "install", "is_forgotten", "now", "parse_time", "set_ahead"]
 
 #: How long an instance that has ended is listed.
 LISTED = datetime.timedelta(hours=1)
@@ -40,6 +40,14 @@ def set_ahead(seconds: float) -> float:
 def now() -> datetime.datetime:
     """Return the time by AWS's clock, in UTC."""
     return datetime.datetime.now(datetime.UTC) + _State.ahead
+
+
+def parse_time(value: Any) -> datetime.datetime | None:
+    """Return a request's time, which is in UTC unless it has an offset; None for nothing."""
+    if not value:
+        return None
+    moment = datetime.datetime.fromisoformat(str(value))
+    return moment.astimezone(datetime.UTC) if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 def is_forgotten(instance: Any) -> bool:

@@ -15,13 +15,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import uuid
 from typing import Any
 
-from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
-__all__ = ["install"]
+__all__ = ["describe", "install"]
 
 _UNMANAGED = {"Managed": False}
 
@@ -78,7 +76,7 @@ def install() -> None:
     from moto.ec2.responses._base_response import EC2BaseResponse
 
     for (module, name), constants in _CONSTANTS.items():
-        _describe(getattr(import_module(f"moto.ec2.models.{module}"), name), **constants)
+        describe(getattr(import_module(f"moto.ec2.models.{module}"), name), **constants)
     EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER.update(
         {
             **dict.fromkeys(_LEFT_OUT, return_if_not_empty),
@@ -97,11 +95,11 @@ def install() -> None:
     _describe_endpoints()
     _describe_services()
     _describe_instances()
-    _describe_flow_logs()
     _describe_gateways()
 
 
-def _describe(owner: Any, **answers: Any) -> None:
+def describe(owner: Any, **answers: Any) -> None:
+    """Give one of moto's classes members of answers: values, or functions of an object."""
     for name, answer in answers.items():
         setattr(owner, name, property(answer) if callable(answer) else answer)
 
@@ -115,19 +113,19 @@ def _describe_networks() -> None:
     from moto.ec2.models.managed_prefixes import ManagedPrefixList
     from moto.ec2.models.vpcs import VPC
 
-    _describe(VPC, DhcpOptionsId=_dhcp_options)
-    _describe(
+    describe(VPC, DhcpOptionsId=_dhcp_options)
+    describe(
         ElasticAddress,
         NetworkBorderGroup=lambda address: address.ec2_backend.region_name,
         InstanceId=lambda address: address.instance_id or None,
     )
-    _describe(
+    describe(
         Zone,
         GroupName=lambda zone: f"{zone.region_name}-zg-1",
         GroupLongName=lambda zone: f"{_region_name(zone.region_name)} 1",
         NetworkBorderGroup=lambda zone: zone.region_name,
     )
-    _describe(
+    describe(
         Volume,
         AvailabilityZoneId=lambda volume: _zone_id(volume.zone.name),
         MultiAttachEnabled=lambda volume: bool(volume.multi_attach_enabled),
@@ -137,7 +135,7 @@ def _describe_networks() -> None:
             volume.throughput or (125 if volume.volume_type == "gp3" else None)
         ),
     )
-    _describe(
+    describe(
         VolumeAttachment,
         DeleteOnTermination=lambda attachment: (
             attachment.instance.block_device_mapping[attachment.device].delete_on_termination
@@ -147,13 +145,13 @@ def _describe_networks() -> None:
     # moto names these two after the shapes of DescribeInstances and of DescribeNetworkInterfaces.
     NetworkInterface.instance_private_ip_address_list = property(_private_addresses)
     NetworkInterface.network_interface_private_ip_address_list = property(_private_addresses)
-    _describe(
+    describe(
         NetworkInterface,
         Description=lambda one: one.description.replace("Primary network interface", ""),
         RequesterId=lambda one: None if one.instance else one.requester_id,
     )
-    _describe(ManagedPrefixList, Cidrs=_ranges)
-    _describe(Ami, ProductCodes=lambda image: sorted(image.product_codes) or None)
+    describe(ManagedPrefixList, Cidrs=_ranges)
+    describe(Ami, ProductCodes=lambda image: sorted(image.product_codes) or None)
 
 
 def _dhcp_options(vpc: Any) -> str:
@@ -244,12 +242,11 @@ def _describe_endpoints() -> None:
         region, _, service = service.partition(".")
         return [
             {
-                **entry,
                 "DnsName": (
-                    f"{str(_any(entry, 'dns_name')).partition('.')[0]}.{service}.{region}.vpce."
+                    f"{entry['dns_name'].partition('.')[0]}.{service}.{region}.vpce."
                     f"amazonaws.com{'.cn' if first.startswith('cn.') else ''}"
                 ),
-                "HostedZoneId": _any(entry, "hosted_zone_id"),
+                "HostedZoneId": entry["hosted_zone_id"],
             }
             for entry in endpoint.dns_entries or ()
         ]
@@ -261,7 +258,7 @@ def _describe_endpoints() -> None:
             return [{"GroupId": default_group.id, "GroupName": default_group.name}]
         return endpoint.groups
 
-    _describe(
+    describe(
         VPCEndPoint,
         DnsEntries=names,
         DnsOptions=lambda one: {
@@ -305,19 +302,14 @@ def _service(service: dict[str, Any], region: str) -> dict[str, Any]:
     return shown
 
 
-def _any(entry: dict[str, str], name: str) -> str:
-    camel = "".join(part.title() for part in name.split("_"))
-    return entry.get(camel) or entry.get(camel[0].lower() + camel[1:]) or entry[name]
-
-
 def _describe_instances() -> None:
     from moto.ec2.models.instances import Instance, InstancePlacement
 
     def unless_ended(attribute: str, ended: Any) -> Any:
         return lambda one: ended if one.state == "terminated" else getattr(one, attribute)
 
-    _describe(InstancePlacement, AvailabilityZoneId=lambda placement: _zone_id(placement.zone))
-    _describe(
+    describe(InstancePlacement, AvailabilityZoneId=lambda placement: _zone_id(placement.zone))
+    describe(
         Instance,
         CpuOptions=_processors,
         CurrentInstanceBootMode=lambda one: (
@@ -358,55 +350,6 @@ def _processors(instance: Any) -> dict[str, int] | None:
         "CoreCount": count.get("DefaultCores") or count["DefaultVCpus"] // threads,
         "ThreadsPerCore": threads,
     }
-
-
-def _describe_flow_logs() -> None:
-    from moto.core.responses import ActionResult
-    from moto.ec2.models.flow_logs import FlowLogs
-    from moto.ec2.responses.flow_logs import FlowLogs as Responses
-
-    def destination(log: Any) -> str | None:
-        if log.log_destination or not log.log_group_name:
-            return str(log.log_destination) if log.log_destination else None
-        backend = log.ec2_backend
-        return (
-            f"arn:{backend.partition}:logs:{backend.region_name}:{backend.account_id}:log-group:"
-            f"{log.log_group_name}"
-        )
-
-    _describe(
-        FlowLogs,
-        LogDestination=destination,
-        DestinationOptions=lambda log: (
-            {
-                "FileFormat": "plain-text",
-                "HiveCompatiblePartitions": False,
-                "PerHourPartition": False,
-            }
-            if log.log_destination_type == "s3"
-            else None
-        ),
-    )
-
-    @around(Responses, "create_flow_logs")
-    def create(create: Any, response: Any) -> Any:
-        to_bucket = response._get_param("LogDestinationType") == "s3"
-        destination = response._get_param("LogDestination")
-        if to_bucket and response._get_param("LogGroupName") and destination:
-            raise ec2_error(
-                "InvalidParameter",
-                "Please only provide LogGroupName or only provide LogDestination.",
-            )
-        result = create(response).result
-        for one in result["Unsuccessful"]:
-            one["Error"]["Message"] = one["Error"]["Message"].removesuffix(".")
-        token = response._get_param("ClientToken") or str(uuid.uuid4())
-        return ActionResult({**result, "ClientToken": token})
-
-    @around(Responses, "delete_flow_logs")
-    def delete(delete: Any, response: Any) -> Any:
-        delete(response)
-        return ActionResult({"Unsuccessful": []})
 
 
 def _describe_gateways() -> None:

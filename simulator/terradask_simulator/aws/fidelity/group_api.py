@@ -15,27 +15,32 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from terradask_simulator.aws.fidelity.clock import parse_time
+from terradask_simulator.aws.fidelity.descriptions import describe
 from terradask_simulator.aws.fidelity.group_activities import activities_of
 from terradask_simulator.aws.fidelity.group_numbers import error, existing_group, group_of
 from terradask_simulator.aws.fidelity.launch_limits import offered
+from terradask_simulator.aws.fidelity.pages import cut
 from terradask_simulator.aws.fidelity.patching import add, around
 from terradask_simulator.aws.fidelity.quotas import quota_value
 
 __all__ = ["install"]
 
-#: Settings that moto drops: parameter, attribute of the group, whether it is an integer.
+#: Settings that moto drops.
 _KEPT = (
-    ("DefaultInstanceWarmup", "default_instance_warmup", True),
-    ("MaxInstanceLifetime", "max_instance_lifetime", True),
-    ("DefaultCooldown", "default_cooldown", True),
-    ("HealthCheckGracePeriod", "health_check_grace_period", True),
-    ("TerminationPolicies", "termination_policies", False),
-    ("InstanceMaintenancePolicy", "instance_maintenance_policy", False),
-    ("AvailabilityZoneDistribution", "availability_zone_distribution", False),
-    ("Context", "context", False),
-    ("DesiredCapacityType", "desired_capacity_type", False),
-    ("PlacementGroup", "placement_group", False),
-    ("CapacityReservationSpecification", "_embedded_reservations", False),
+    "TerminationPolicies",
+    "InstanceMaintenancePolicy",
+    "AvailabilityZoneDistribution",
+    "Context",
+    "DesiredCapacityType",
+    "PlacementGroup",
+    "CapacityReservationSpecification",
+)
+_KEPT_NUMBERS = (
+    "DefaultInstanceWarmup",
+    "MaxInstanceLifetime",
+    "DefaultCooldown",
+    "HealthCheckGracePeriod",
 )
 
 #: AWS (documented): more names need a larger MaxRecords.
@@ -44,10 +49,7 @@ _MOST_NAMES = 50
 
 # AWS (recorded): a group is described with the defaults of what it was not given.
 # tests/records/data/autoscaling-groups.json
-_DEFAULTS = {
-    "InstanceLifecyclePolicy": {"RetentionTriggers": {"TerminateHookAbandon": "terminate"}},
-    "TrafficSources": [],
-}
+_LIFECYCLE = {"RetentionTriggers": {"TerminateHookAbandon": "terminate"}}
 _RESERVATIONS = {"CapacityReservationPreference": "default"}
 _ZONES = {"CapacityDistributionStrategy": "balanced-best-effort"}
 
@@ -59,17 +61,17 @@ def install() -> None:
     from moto.autoscaling.models import FakeAutoScalingGroup
     from moto.autoscaling.responses import AutoScalingResponse
 
-    # moto finds a member under the API's name first.
-    for name, value in _DEFAULTS.items():
-        setattr(FakeAutoScalingGroup, name, value)
-    FakeAutoScalingGroup.CapacityReservationSpecification = property(
-        lambda group: getattr(group, "_embedded_reservations", None) or _RESERVATIONS
-    )
-    FakeAutoScalingGroup.AvailabilityZoneDistribution = property(
-        lambda group: getattr(group, "availability_zone_distribution", None) or _ZONES
-    )
-    FakeAutoScalingGroup.CapacityRebalance = property(
-        lambda group: group.capacity_rebalance or None
+    describe(
+        FakeAutoScalingGroup,
+        InstanceLifecyclePolicy=_LIFECYCLE,
+        TrafficSources=[],
+        CapacityReservationSpecification=lambda group: (
+            getattr(group, "capacity_reservation_specification", None) or _RESERVATIONS
+        ),
+        AvailabilityZoneDistribution=lambda group: (
+            getattr(group, "availability_zone_distribution", None) or _ZONES
+        ),
+        CapacityRebalance=lambda group: group.capacity_rebalance or None,
     )
     for operation in ("create_auto_scaling_group", "update_auto_scaling_group"):
         around(AutoScalingResponse, operation)(_checked_and_kept)
@@ -103,11 +105,14 @@ def _checked_and_kept(change: Any, response: Any) -> Any:
 
 
 def _keep(response: Any) -> None:
+    from moto.core.utils import camelcase_to_underscores
+
     group = group_of(response)
-    for parameter, attribute, is_number in _KEPT:
+    for parameter in (*_KEPT, *_KEPT_NUMBERS):
         value = response._get_param(parameter)
         if value is not None and value != []:
-            setattr(group, attribute, int(value) if is_number else value)
+            kept = int(value) if parameter in _KEPT_NUMBERS else value
+            setattr(group, camelcase_to_underscores(parameter), kept)
 
 
 def create_or_update_tags(response: Any) -> None:
@@ -161,22 +166,22 @@ def describe_scaling_activities(response: Any) -> dict[str, Any]:
     if not wanted:
         # Activities of each group are already sorted, newest first.
         found.sort(key=lambda activity: activity["StartTime"], reverse=True)
-    start = int(response._get_param("NextToken") or 0)
-    end = start + min(response._get_int_param("MaxRecords") or 100, 100)
-    return {"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None}
+    size = min(response._get_int_param("MaxRecords") or 100, 100)
+    part, following = cut(found, response._get_param("NextToken") or "", size)
+    return {"Activities": part, **following}
 
 
 def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
     """Return the filters' lower bound of start times, the only filter that is supported."""
-    bounds = [
-        value for one in filters if one["Name"] == "StartTimeLowerBound" for value in one["Values"]
+    times = [
+        moment
+        for one in filters
+        if one["Name"] == "StartTimeLowerBound"
+        for value in one["Values"]
+        if (moment := parse_time(value))
     ]
     # moto's times are naive and in UTC.
-    times = [
-        datetime.datetime.fromisoformat(bound).astimezone(datetime.UTC).replace(tzinfo=None)
-        for bound in bounds
-    ]
-    return max(times, default=None)
+    return max(times).replace(tzinfo=None) if times else None
 
 
 def _check_template(response: Any) -> None:

@@ -130,7 +130,6 @@ def _strategy(group: Any, market: str) -> str:
 
 
 def _price(pool: Pool) -> Decimal:
-
     price = (
         current_price(pool.instance_type, pool.place.zone)
         if pool.market == "spot"

@@ -9,29 +9,11 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from terradask_simulator.aws.backend import BELL
 from terradask_simulator.aws.fidelity.clock import now as aws_now
+from terradask_simulator.aws.fidelity.clock import parse_time
 from terradask_simulator.aws.fidelity.group_numbers import change_desired, changeable_group, error
 
-__all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
-
-
-def parse_time(value: Any) -> datetime.datetime | None:
-    """Return ISO 8601 text or a datetime (naive means UTC) as an aware datetime; None
-    for nothing.
-    """
-    if value is None or value == "":
-        return None
-    moment = (
-        value
-        if isinstance(value, datetime.datetime)
-        else datetime.datetime.fromisoformat(str(value))
-    )
-    return (
-        moment.replace(tzinfo=datetime.UTC)
-        if moment.tzinfo is None
-        else moment.astimezone(datetime.UTC)
-    )
+__all__ = ["drop_actions", "install", "run_due_actions"]
 
 
 def install() -> None:
@@ -64,14 +46,13 @@ def _put(
             "The embedded AWS does not run recurring scheduled actions: give a StartTime and no "
             "Recurrence, or try this on AWS"
         )
-    numbers = [
+    desired, high, low = (
         None if value is None else int(value) for value in (desired_capacity, max_size, min_size)
-    ]
-    if all(number is None for number in numbers):
+    )
+    if desired is None and high is None and low is None:
         raise error(
             "Valid requests must contain at least one of DesiredCapacity, MinSize or MaxSize"
         )
-    desired, _, low = numbers
     if desired is not None and low is not None and desired < low:
         # https://github.com/buildkite/terraform-buildkite-elastic-ci-stack-for-aws/issues/139
         raise error("Desired capacity must be greater than or equal to min size")
@@ -80,9 +61,9 @@ def _put(
         raise error("Given start time is in the past")
     action = FakeScheduledAction(
         autos_caling_group_name=name,
-        desired_capacity=numbers[0],
-        max_size=numbers[1],
-        min_size=numbers[2],
+        desired_capacity=desired,
+        max_size=high,
+        min_size=low,
         scheduled_action_name=scheduled_action_name,
         start_time=f"{start or now:%Y-%m-%dT%H:%M:%SZ}",
         end_time=end_time,
@@ -160,4 +141,3 @@ def _run(group: Any, action: Any) -> None:
         min(max(desired, low), high),
         f"the scheduled action {action.scheduled_action_name} executed (due {action.start_time})",
     )
-    BELL.set()

@@ -13,9 +13,9 @@ roles as IAM does.
   call for half an hour.
 - Service-linked roles have AWS's names, and an existing one can't be created again. moto names
   Spot's role ``AWSServiceRoleForspot``, and reports an existing role with another error than IAM.
-- AWS (recorded): IAM refuses a trust policy that isn't JSON with MalformedPolicyDocument.
+- AWS (recorded): IAM refuses a policy that isn't JSON with MalformedPolicyDocument.
   tests/records/data/iam.json
-  moto takes any text.
+  moto has another text for it, and takes any text as a new role's trust.
 - AWS (recorded): IAM's CreateRole returns neither MaxSessionDuration nor RoleLastUsed.
   tests/records/data/iam.json
   moto returns all of a role at its creation, and reads escaped signs in listed policies twice.
@@ -93,9 +93,9 @@ def _install_tags_and_profiles() -> None:
 
 def _install_roles() -> None:
     from moto.core.serialize import QuerySerializer, never_return, url_encode
-    from moto.iam.exceptions import ValidationError
+    from moto.iam.exceptions import MalformedPolicyDocument, ValidationError
     from moto.iam.models import IAMBackend
-    from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
+    from moto.iam.policy_validation import BaseIAMPolicyValidator, IAMTrustPolicyDocumentValidator
     from moto.iam.responses import IamResponse
 
     IamResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER |= {
@@ -110,23 +110,20 @@ def _install_roles() -> None:
         # The model names it so; the recorded errors of IAM have ``Message`` alone.
         serialized.pop("message", None)
 
+    @around(BaseIAMPolicyValidator, "validate")
+    def validate(validate: Any, validator: Any) -> None:
+        try:
+            json.loads(validator._policy_document)
+        except ValueError as error:
+            raise MalformedPolicyDocument("This policy contains invalid Json") from error
+        validate(validator)
+
     @around(IAMBackend, "create_role")
     def create_role(
         create: Any, backend: Any, name: str, document: str, *args: Any, **more: Any
     ) -> Any:
-        _check_json(document)
         IAMTrustPolicyDocumentValidator(document).validate()
         return create(backend, name, document, *args, **more)
-
-    @around(IAMBackend, "update_assume_role_policy")
-    def update_trust(update: Any, backend: Any, name: str, document: str) -> None:
-        _check_json(document)
-        update(backend, name, document)
-
-    @around(IAMBackend, "put_role_policy")
-    def put_role_policy(put: Any, backend: Any, role: str, name: str, document: str) -> None:
-        _check_json(document)
-        put(backend, role, name, document)
 
     @around(IAMBackend, "attach_role_policy")
     def attach_role_policy(attach: Any, backend: Any, policy_arn: str, role_name: str) -> None:
@@ -169,15 +166,6 @@ def _install_service_roles() -> None:
         for arn in list(backend.get_role(role_name).managed_policies):
             backend.detach_role_policy(arn, role_name)
         return delete(backend, role_name)
-
-
-def _check_json(document: str) -> None:
-    from moto.iam.exceptions import MalformedPolicyDocument
-
-    try:
-        json.loads(document)
-    except ValueError as error:
-        raise MalformedPolicyDocument("This policy contains invalid Json") from error
 
 
 def _check(text: str, where: str, times: str) -> None:

@@ -18,6 +18,7 @@ import datetime
 import hashlib
 from typing import Any
 
+from terradask_simulator.aws.fidelity.descriptions import describe
 from terradask_simulator.aws.fidelity.ec2_errors import ec2_error
 from terradask_simulator.aws.fidelity.patching import around
 
@@ -87,21 +88,19 @@ def install() -> None:
         set_root_device_name,
     )
     Ami.block_device_mappings = property(_mappings)
-    # Under the API's names they are only seen in answers.
-    Ami.BootMode = property(
-        lambda image: "uefi" if image.architecture == "arm64" else "uefi-preferred"
-    )
-    Ami.DeprecationTime = property(
-        lambda image: (
+    describe(
+        Ami,
+        BootMode=lambda image: "uefi" if image.architecture == "arm64" else "uefi-preferred",
+        DeprecationTime=lambda image: (
             (image.creation_date + _KEPT).strftime("%Y-%m-%dT%H:%M:00.000Z")
             if _is_ours(image)
             else None
-        )
+        ),
+        ImageLocation=lambda image: (
+            image.image_location or f"{image.owner_alias or image.owner_id}/{image.name}"
+        ),
+        ImdsSupport=lambda image: "v2.0" if _is_ours(image) else None,
     )
-    Ami.ImageLocation = property(
-        lambda image: image.image_location or f"{image.owner_alias or image.owner_id}/{image.name}"
-    )
-    Ami.ImdsSupport = property(lambda image: "v2.0" if _is_ours(image) else None)
     for by in ("region", "availability-zone"):
         INSTANCE_TYPE_OFFERINGS[by] = _Offerings(INSTANCE_TYPE_OFFERINGS[by])
 

@@ -198,9 +198,7 @@ def _check_pool(
     # Without any, moto is configured to have none.
     if image_id and backend.amis and image_id not in backend.amis:
         raise InvalidAMIIdError(image_id)
-    instance_type = (
-        data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
-    ) or kwargs["instance_type"]
+    instance_type, zone = pool_of(backend, data, kwargs)
     check_account(instance_type)
     check_available(backend, image_id)
     check_architecture(backend, image_id, instance_type)
@@ -208,15 +206,23 @@ def _check_pool(
     check_root_volume(backend, image_id, devices)
     market = kwargs["instance_market_options"] or kwargs.get("lifecycle") or "on-demand"
     check_vcpus(backend, instance_type, market, count)
-    subnet_id = kwargs.get("subnet_id") or next(
-        (nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None
-    )
-    zone = backend.get_subnet(subnet_id).availability_zone if subnet_id else kwargs.get("placement")
-    zone = zone or f"{backend.region_name}a"
     reserved = reserve(backend, data, (instance_type, zone, market), count)
     if left := count - len(reserved):
         check_capacity(backend, instance_type, zone, market, left)
     return reserved
+
+
+def pool_of(backend: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> tuple[str, str]:
+    """Return the type and the zone of a launch: the request's, or those of its template's data."""
+    instance_type = (
+        data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
+    ) or kwargs["instance_type"]
+    nics = kwargs.get("nics") or data.get("NetworkInterfaces") or []
+    subnet_id = kwargs.get("subnet_id") or next(
+        (nic["SubnetId"] for nic in nics if nic.get("SubnetId")), None
+    )
+    zone = backend.get_subnet(subnet_id).availability_zone if subnet_id else kwargs.get("placement")
+    return instance_type, zone or f"{backend.region_name}a"
 
 
 def _undo(instance: Any) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL
 from terradask_simulator.aws.fidelity.clock import now
+from terradask_simulator.aws.fidelity.descriptions import describe
 from terradask_simulator.aws.fidelity.group_numbers import error, group_of
 from terradask_simulator.aws.fidelity.group_zones import members, warmed
 from terradask_simulator.aws.fidelity.patching import add
@@ -82,9 +83,16 @@ def hold(group: Any, state: Any) -> str | None:
 
 
 def install() -> None:
-    """Make hooks act."""
+    """Make hooks act, and describe them without a role and a target, which no hook here has."""
+    from moto.autoscaling.models import LifecycleHook
     from moto.autoscaling.responses import AutoScalingResponse
 
+    describe(
+        LifecycleHook,
+        GlobalTimeout=lambda hook: min(100 * hook.heartbeat_timeout, 172800),
+        NotificationTargetARN=None,
+        RoleARN=None,
+    )
     add(
         AutoScalingResponse,
         put_lifecycle_hook,
@@ -119,24 +127,11 @@ def put_lifecycle_hook(response: Any) -> None:
 
 
 def describe_lifecycle_hooks(response: Any) -> dict[str, Any]:
-    """Answer DescribeLifecycleHooks, without a role and a target, which no hook here has."""
-    group = group_of(response)
-    found = response.autoscaling_backend.describe_lifecycle_hooks(
-        group.name, response._get_param("LifecycleHookNames", [])
+    """Answer DescribeLifecycleHooks."""
+    hooks = response.autoscaling_backend.describe_lifecycle_hooks(
+        group_of(response).name, response._get_param("LifecycleHookNames", [])
     )
-    return {
-        "LifecycleHooks": [
-            {
-                "LifecycleHookName": hook.name,
-                "AutoScalingGroupName": group.name,
-                "LifecycleTransition": hook.lifecycle_transition,
-                "HeartbeatTimeout": hook.heartbeat_timeout,
-                "GlobalTimeout": min(100 * hook.heartbeat_timeout, 172800),
-                "DefaultResult": hook.default_result,
-            }
-            for hook in found
-        ]
-    }
+    return {"LifecycleHooks": hooks}
 
 
 def complete_lifecycle_action(response: Any) -> None:

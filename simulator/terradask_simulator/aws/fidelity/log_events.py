@@ -55,7 +55,6 @@ DELAY = Setting(seconds=0.0)
 
 def install() -> None:
     """Replace moto's responses to the four calls, and add the two that change a group's key."""
-    from moto.logs.exceptions import ResourceNotFoundException
     from moto.logs.models import LogsBackend
     from moto.logs.responses import LogsResponse
 
@@ -89,21 +88,24 @@ def install() -> None:
                     del stream[name]
         return json.dumps(answer)
 
-    def group(response: Any) -> Any:
-        found = response.logs_backend.groups.get(response._get_param("logGroupName"))
-        if found is None:
-            raise ResourceNotFoundException
-        return found
-
     def associate_kms_key(response: Any) -> str:
-        group(response).kms_key_id = response._get_param("kmsKeyId")
+        _group(response).kms_key_id = response._get_param("kmsKeyId")
         return ""
 
     def disassociate_kms_key(response: Any) -> str:
-        group(response).kms_key_id = None
+        _group(response).kms_key_id = None
         return ""
 
     add(LogsResponse, filter_log_events, associate_kms_key, disassociate_kms_key)
+
+
+def _group(response: Any) -> Any:
+    from moto.logs.exceptions import ResourceNotFoundException
+
+    found = response.logs_backend.groups.get(response._get_param("logGroupName"))
+    if found is None:
+        raise ResourceNotFoundException
+    return found
 
 
 def filter_log_events(response: Any) -> str:
@@ -202,9 +204,7 @@ def _events(response: Any, asked: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     from moto.logs.exceptions import ResourceNotFoundException
     from moto.logs.models import EventMessageFilter
 
-    group = response.logs_backend.groups.get(asked["logGroupName"])
-    if group is None:
-        raise ResourceNotFoundException
+    group = _group(response)
     names = asked["logStreamNames"] or [
         name for name in group.streams if name.startswith(asked["logStreamNamePrefix"] or "")
     ]

@@ -79,10 +79,8 @@ def page(
     """Return the requested page of an EC2 response and the next page's token, if any."""
     from moto.ec2.exceptions import InvalidNextToken, InvalidParameterValue
 
-    size, token = (
-        int(response._get_param("MaxResults") or most),
-        response._get_param("NextToken") or "",
-    )
+    size = int(response._get_param("MaxResults") or most)
+    token = response._get_param("NextToken") or ""
     if not smallest <= size <= most:
         raise InvalidParameterValue(
             f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value between "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from terradask_simulator.aws.fidelity.group_schedules import parse_time
+from terradask_simulator.aws.fidelity.clock import parse_time
 from terradask_simulator.aws.fidelity.patching import add
 from terradask_simulator.aws.fidelity.pricing_list import spot_price
 

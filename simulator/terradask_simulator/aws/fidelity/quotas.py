@@ -152,7 +152,10 @@ def install() -> None:
             "GlobalQuota": False,
         }
 
-    def request(backend: Any, service_code: str, quota_code: str, desired: float) -> dict[str, Any]:
+    def request_service_quota_increase(response: Any) -> str:
+        given, backend = json.loads(response.body), response.backend
+        service_code, quota_code = given["ServiceCode"], given["QuotaCode"]
+        desired = float(given["DesiredValue"])
         quota = backend.get_service_quota(service_code, quota_code)
         if any(_is_open(one, service_code, quota_code) for one in _requests(backend)):
             raise JsonRESTError(
@@ -174,7 +177,7 @@ def install() -> None:
             "LastUpdated": now,
         }
         _requests(backend).append(made)
-        return made
+        return json.dumps({"RequestedQuota": made})
 
     def get_aws_default_service_quota(response: Any) -> str:
         given = json.loads(response.body)
@@ -182,13 +185,6 @@ def install() -> None:
             given["ServiceCode"], given["QuotaCode"], default_only=True
         )
         return json.dumps({"Quota": quota})
-
-    def request_service_quota_increase(response: Any) -> str:
-        given = json.loads(response.body)
-        made = request(
-            response.backend, given["ServiceCode"], given["QuotaCode"], float(given["DesiredValue"])
-        )
-        return json.dumps({"RequestedQuota": made})
 
     def list_requested_service_quota_change_history(response: Any) -> str:
         given = json.loads(response.body)

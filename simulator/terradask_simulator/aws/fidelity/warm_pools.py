@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL, now_text
+from terradask_simulator.aws.fidelity.descriptions import describe
 from terradask_simulator.aws.fidelity.group_activities import (
     TERMINATING,
     end_members,
@@ -31,6 +32,7 @@ from terradask_simulator.aws.fidelity.group_pools import distribution_of
 from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.fidelity.launch_limits import check_capacity
 from terradask_simulator.aws.fidelity.lifecycle_hooks import ABANDON, hold
+from terradask_simulator.aws.fidelity.pages import cut
 from terradask_simulator.aws.fidelity.patching import add, around
 from terradask_simulator.aws.fidelity.slow_instances import begin_launch, is_still_listed
 
@@ -62,7 +64,10 @@ def keep_pool(group: Any, suspended: set[str]) -> None:
         return
     missing = _size(group) - len(_staying(group))
     if missing > 0 and "Launch" not in suspended and _may_launch(pool):
-        pool._embedded_failures = 0 if launch_warmed(group, missing) else _failed(pool)
+        if launch_warmed(group, missing):
+            pool._embedded_failures = 0
+        else:
+            back_off(pool)
     elif missing < 0 and "Terminate" not in suspended:
         end_warmed(
             group,
@@ -138,8 +143,9 @@ def install() -> None:
     from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup
     from moto.autoscaling.responses import AutoScalingResponse
 
-    FakeAutoScalingGroup.WarmPoolSize = property(
-        lambda group: None if group.warm_pool is None else len(warmed(group))
+    describe(
+        FakeAutoScalingGroup,
+        WarmPoolSize=lambda group: None if group.warm_pool is None else len(warmed(group)),
     )
 
     @around(FakeAutoScalingGroup, "update")
@@ -191,14 +197,9 @@ def put_warm_pool(response: Any) -> None:
 def describe_warm_pool(response: Any) -> dict[str, Any]:
     """Answer DescribeWarmPool."""
     group = group_of(response)
-    first = int(response._get_param("NextToken") or 0)
-    last = first + min(response._get_int_param("MaxRecords") or _PAGE, _PAGE)
-    states = warmed(group)
-    return {
-        "WarmPoolConfiguration": group.warm_pool,
-        "Instances": states[first:last],
-        "NextToken": str(last) if last < len(states) else None,
-    }
+    size = min(response._get_int_param("MaxRecords") or _PAGE, _PAGE)
+    part, following = cut(warmed(group), response._get_param("NextToken") or "", size)
+    return {"WarmPoolConfiguration": group.warm_pool, "Instances": part, **following}
 
 
 def delete_warm_pool(response: Any) -> None:
@@ -274,11 +275,6 @@ def _start(group: Any, state: Any) -> None:
 
 def _may_launch(pool: Any) -> bool:
     return time.monotonic() >= float(getattr(pool, "_embedded_retry_at", 0.0))
-
-
-def _failed(pool: Any) -> int:
-    back_off(pool)
-    return int(pool._embedded_failures)
 
 
 def _forget_ended(group: Any) -> None:

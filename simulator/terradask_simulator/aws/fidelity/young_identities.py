@@ -15,20 +15,19 @@ What is refused meanwhile:
   https://github.com/hashicorp/terraform-provider-aws/issues/27516
 - AWS (reported): AssumeRole answers AccessDenied for ten to thirty seconds.
   https://github.com/hashicorp/terraform-provider-aws/issues/6566
-- AWS (reported): CreateFlowLogs answers InvalidParameter for a new role.
-  https://github.com/hashicorp/terraform-provider-aws/issues/29323
 - AWS (believed): S3 answers MalformedPolicy, and Secrets Manager
   MalformedPolicyDocumentException, to a resource policy that names a new role; Terraform's provider
   repeats both calls for these codes and texts.
 
-CreateLaunchTemplate takes a profile unseen.
+CreateLaunchTemplate takes a profile unseen. What is about one resource's role alone is with that
+resource.
 """
 
 from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from terradask_simulator.aws.fidelity.assumed_roles import refused_role
@@ -39,7 +38,7 @@ from terradask_simulator.aws.iam.refusals import Refusal, worded
 from terradask_simulator.aws.iam.world import World, iam_backend
 from terradask_simulator.aws.switchboard import Setting
 
-__all__ = ["DELAY", "check_identities"]
+__all__ = ["CHECKS", "DELAY", "check_identities", "is_young", "role_named"]
 
 #: The longest time until other services know an identity.
 DELAY = Setting(seconds=0.0, seed=0)
@@ -49,31 +48,21 @@ _BAD_REQUEST = "400 Bad Request"
 
 def check_identities(operation: Operation) -> Refusal | None:
     """Return the error for a call that names a role or instance profile that is too new."""
-    checks = {
-        ("iam", "AddRoleToInstanceProfile"): _role_of_profile,
-        ("sts", "AssumeRole"): _assumed,
-        ("autoscaling", "CreateAutoScalingGroup"): _group,
-        ("autoscaling", "UpdateAutoScalingGroup"): _group,
-        ("ec2", "RunInstances"): _launch,
-        ("ec2", "CreateFlowLogs"): _flow_logs,
-        ("secretsmanager", "PutResourcePolicy"): _secret_policy,
-        ("s3", ""): _bucket_policy,
-    }
-    check = checks.get((operation.service, operation.name)) if DELAY.seconds else None
+    check = CHECKS.get((operation.service, operation.name)) if DELAY.seconds else None
     return None if check is None else check(operation)
 
 
 def _role_of_profile(operation: Operation) -> Refusal | None:
     name = named(operation.parameters, "RoleName")
-    if not _is_young(_role(name)):
+    if not is_young(role_named(name)):
         return None
     message = f"The role with name {name} cannot be found."
     return worded(operation, "NoSuchEntity", message, "404 Not Found")
 
 
 def _assumed(operation: Operation) -> Refusal | None:
-    is_young = _is_young(_role(named(operation.parameters, "RoleArn")))
-    return refused_role(operation) if is_young else None
+    role = role_named(named(operation.parameters, "RoleArn"))
+    return refused_role(operation) if is_young(role) else None
 
 
 def _group(operation: Operation) -> Refusal | None:
@@ -97,14 +86,6 @@ def _group(operation: Operation) -> Refusal | None:
 def _launch(operation: Operation) -> Refusal | None:
     invalid = _invalid(operation.parameters.get("IamInstanceProfile"))
     return worded(operation, "InvalidParameterValue", invalid, _BAD_REQUEST) if invalid else None
-
-
-def _flow_logs(operation: Operation) -> Refusal | None:
-    arn = named(operation.parameters, "DeliverLogsPermissionArn")
-    if not _is_young(_role(arn)):
-        return None
-    message = f"Unable to assume given IAM role: '{arn}'"
-    return worded(operation, "InvalidParameter", message, _BAD_REQUEST)
 
 
 def _secret_policy(operation: Operation) -> Refusal | None:
@@ -131,7 +112,7 @@ def _invalid(profile: Any) -> str:
     for field, kind in (("Arn", "ARN"), ("Name", "name")):
         value = str((profile or {}).get(field) or "")
         found = iam_backend().instance_profiles.values() if value else ()
-        if any(value in (one.arn, one.name) and _is_young(one) for one in found):
+        if any(value in (one.arn, one.name) and is_young(one) for one in found):
             return (
                 f"Value ({value}) for parameter iamInstanceProfile.{field.lower()} is invalid. "
                 f"Invalid IAM Instance Profile {kind}"
@@ -139,16 +120,18 @@ def _invalid(profile: Any) -> str:
     return ""
 
 
-def _role(name_or_arn: str) -> Any:
+def role_named(name_or_arn: str) -> Any:
+    """Return a role of moto's, or None."""
     name = name_or_arn.rpartition("/")[2]
     return next((one for one in iam_backend().roles.values() if one.name == name), None)
 
 
 def _young_roles() -> Iterator[Any]:
-    return (one for one in iam_backend().roles.values() if _is_young(one))
+    return (one for one in iam_backend().roles.values() if is_young(one))
 
 
-def _is_young(identity: Any) -> bool:
+def is_young(identity: Any) -> bool:
+    """Return whether other services don't know a role or instance profile yet."""
     if identity is None:
         return False
     # Drawn by the identity, so that each has one time for all callers.
@@ -156,3 +139,15 @@ def _is_young(identity: Any) -> bool:
     created = identity.create_date.replace(tzinfo=datetime.UTC)
     age_seconds = (now() - created).total_seconds()
     return bool(age_seconds < drawn.uniform(0.0, DELAY.seconds))
+
+
+#: Service and operation -> what returns the error for a call that names an identity too new.
+CHECKS: dict[tuple[str, str], Callable[[Operation], Refusal | None]] = {
+    ("iam", "AddRoleToInstanceProfile"): _role_of_profile,
+    ("sts", "AssumeRole"): _assumed,
+    ("autoscaling", "CreateAutoScalingGroup"): _group,
+    ("autoscaling", "UpdateAutoScalingGroup"): _group,
+    ("ec2", "RunInstances"): _launch,
+    ("secretsmanager", "PutResourcePolicy"): _secret_policy,
+    ("s3", ""): _bucket_policy,
+}

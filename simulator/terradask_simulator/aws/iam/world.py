@@ -11,7 +11,7 @@ from terradask_simulator.aws.fidelity.buckets import FOREIGN
 from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.session_manager.sessions import owner_tags
 
-__all__ = ["TemplateData", "World", "iam_backend", "table"]
+__all__ = ["TemplateData", "World", "iam_backend", "ids_of_names", "table"]
 
 #: The policy of a missing resource whose policy must allow.
 _NOTHING = '{"Statement": []}'
@@ -22,6 +22,12 @@ def iam_backend(account: str = ACCOUNT) -> Any:
     from moto.iam.models import iam_backends
 
     return iam_backends[account]["aws"]
+
+
+def ids_of_names(ec2: Any) -> dict[str, str]:
+    """Return the ids of a region's EC2 resources that requests name otherwise."""
+    found: dict[str, str] = ec2.__dict__.setdefault("embedded_ids_of_names", {})
+    return found
 
 
 def table(tags: Any) -> dict[str, str]:
@@ -63,10 +69,8 @@ class World:
         return autoscaling_backends[self.account][self.region]
 
     def ec2_tags(self, resource_id: str) -> dict[str, str]:
-        """Return the tags of an EC2 resource."""
-        # Placement groups are requested by name.
-        groups = getattr(self._ec2, "embedded_placement_groups", {})
-        tagged = groups.get(resource_id, {}).get("GroupId", resource_id)
+        """Return the tags of an EC2 resource, by its id, or its name if requests have that."""
+        tagged = ids_of_names(self._ec2).get(resource_id, resource_id)
         return dict(self._ec2.tags.get(tagged, {}))
 
     def vpc_of(self, resource_id: str) -> str:

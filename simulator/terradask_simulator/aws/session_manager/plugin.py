@@ -76,14 +76,8 @@ async def _forward(response: dict[str, str], local_port: int) -> int:
     except OSError as error:
         print(f"Cannot perform start session: {error}", flush=True)
         return 0
-    print(
-        (
-            f"Port {server.sockets[0].getsockname()[1]} opened for sessionId {session}.\nWaiting "
-            "for "
-            "connections..."
-        ),
-        flush=True,
-    )
+    opened = server.sockets[0].getsockname()[1]
+    print(f"Port {opened} opened for sessionId {session}.\nWaiting for connections...", flush=True)
     ended = asyncio.ensure_future(control.read())
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.cancel)
     try:

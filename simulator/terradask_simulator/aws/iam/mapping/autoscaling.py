@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from terradask_simulator.aws.iam import reference
-from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs
+from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs, others_of
 from terradask_simulator.aws.iam.mapping.need import Facts, Need
 from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, tags_of, texts
 from terradask_simulator.aws.iam.world import World
@@ -118,7 +118,7 @@ def launch_templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tu
 
 
 def _launches(parameters: Parameters) -> Iterator[Launch]:
-    placed = named(parameters, "PlacementGroup")
+    others = others_of(parameters)
     for specification, types in launch_templates(parameters):
         name = named(specification, "LaunchTemplateId", "LaunchTemplateName")
         for instance_type in types or ("",):
@@ -129,7 +129,7 @@ def _launches(parameters: Parameters) -> Iterator[Launch]:
                     one for one in named(parameters, "VPCZoneIdentifier").split(",") if one
                 ),
                 instance_type=instance_type,
-                others={"placement-group": placed} if placed else {},
+                others=others,
                 reservations=parameters,
                 refusal=f"You are not authorized to use launch template: {name}",
             )

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from terradask_simulator.aws.iam import reference
-from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs
+from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs, others_of
 from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
 from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, tags_of, texts
 from terradask_simulator.aws.iam.world import World
@@ -23,7 +23,6 @@ _TYPES = {
     "eipalloc": "elastic-ip",
     "fl": "vpc-flow-log",
     "nat": "natgateway",
-    "pg": "placement-group",
     "sir": "spot-instances-request",
 }
 _PASSES_PROFILE = {"AssociateIamInstanceProfile", "ReplaceIamInstanceProfileAssociation"}
@@ -185,6 +184,7 @@ def _launch(parameters: Parameters) -> Launch:
     template: Mapping[str, Any] = parameters.get("LaunchTemplate") or {}
     interfaces = rows(parameters, "NetworkInterface")
     profile: Mapping[str, Any] = parameters.get("IamInstanceProfile") or {}
+    placed = named(parameters.get("Placement") or {}, "GroupName")
     return Launch(
         template=named(template, "LaunchTemplateId", "LaunchTemplateName"),
         version=named(template, "Version") or "$Default",
@@ -200,6 +200,7 @@ def _launch(parameters: Parameters) -> Launch:
         instance_type=named(parameters, "InstanceType"),
         profile=named(profile, "Arn", "Name"),
         key_name=named(parameters, "KeyName"),
+        others=others_of({"PlacementGroup": placed}),
         reservations=parameters,
         tags=_requested_tags(parameters),
     )

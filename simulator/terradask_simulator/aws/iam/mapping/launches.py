@@ -16,7 +16,7 @@ from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
 from terradask_simulator.aws.iam.operation import texts
 from terradask_simulator.aws.iam.world import World
 
-__all__ = ["Launch", "launch_needs"]
+__all__ = ["Launch", "launch_needs", "others_of"]
 
 
 #: Prefix of a template's image that is a parameter of Systems Manager.
@@ -44,6 +44,13 @@ class Launch:
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: AWS's message in place of its usual one.
     refusal: str = ""
+
+
+def others_of(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a request names beside its templates, of the types that a launch is in."""
+    types = reference.resource_types("ec2:RunInstances")
+    found = {kind: parameters.get(kind.title().replace("-", "")) for kind in types}
+    return {kind: name for kind, name in found.items() if name and isinstance(name, str)}
 
 
 def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
