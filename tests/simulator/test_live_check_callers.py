@@ -94,8 +94,8 @@ def lacking(sim: Simulator, name: str, *policies: Any) -> tuple[set[str], str]:
 
 def test_a_power_user_is_told_that_rights_in_iam_lack_and_what_would_do(sim: Simulator) -> None:
     found, said = lacking(sim, "power", power_user(sim))
-    assert found == {"iam:ListPolicies"}
-    assert "at least 1" in said
+    assert found == {"iam:ListInstanceProfiles", "iam:ListPolicies"}
+    assert "at least 2" in said
     assert "not known: all others, without iam:GetRole" in said
     assert "an administrator's credentials" in said
     assert "terradask iam user" in said

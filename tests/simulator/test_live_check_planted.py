@@ -262,8 +262,13 @@ def test_what_changed_meanwhile_and_what_is_left(sim: Simulator) -> None:
                 TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
             )
             volumes.append(made["VolumeId"])
+        with contextlib.closing(sim.client("iam")) as iam:
+            profile = f"terradask-{check.name}-left"
+            iam.create_instance_profile(InstanceProfileName=profile)
+            profiles.append(profile)
 
     volumes: list[str] = []
+    profiles: list[str] = []
     with sim.applied():
         check = LiveCheck(Workspace.load(), Runner())
         check.runner.on_start = lambda step: {
@@ -275,9 +280,12 @@ def test_what_changed_meanwhile_and_what_is_left(sim: Simulator) -> None:
         assert [one.name for one in failed] == ["no-changes", "nothing-left"]
         assert "aws_cloudwatch_log_group" in str(failed[0].error)
         assert volumes[0] in str(failed[1].error)
+        assert f"instance profile {profiles[0]}" in str(failed[1].error)
         # Its folder stays, so that a second check removes it first.
         with contextlib.closing(sim.client("ec2")) as ec2:
             ec2.delete_volume(VolumeId=volumes[0])
+        with contextlib.closing(sim.client("iam")) as iam:
+            iam.delete_instance_profile(InstanceProfileName=profiles[0])
         base = Path(os.environ["TERRADASK_STATE_DIR"]) / "live-checks"
         record = base / check.name / "record.json"
         record.write_text(json.dumps({**json.loads(record.read_bytes()), "process_started": "0"}))

@@ -255,7 +255,7 @@ def leftovers(workspace: Workspace) -> list[str]:
 
     Permissions needed: ``ec2:Describe*``, ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``,
-    ``s3:ListBucket``, ``iam:ListRoles``, ``iam:ListPolicies``.
+    ``s3:ListBucket``, ``iam:ListRoles``, ``iam:ListPolicies``, ``iam:ListInstanceProfiles``.
     """
     aws, name = workspace.aws, workspace.settings.workspace.name
     where = _where_of(workspace)
@@ -278,12 +278,19 @@ def leftovers(workspace: Workspace) -> list[str]:
         if describe_secret(aws.client("secretsmanager"), secret.id) is not None:
             left.append(f"secret {secret.id}")
     begins = f"{workspace.settings.network.role_name_prefix}{resource_name(name, '')}"
-    for method, listing, key, question in (
-        ("list_roles", "Roles", "RoleName", {}),
-        ("list_policies", "Policies", "PolicyName", {"Scope": "Local"}),
+    for method, kind, listing, key, question in (
+        ("list_roles", "role", "Roles", "RoleName", {}),
+        ("list_policies", "policy", "Policies", "PolicyName", {"Scope": "Local"}),
+        (
+            "list_instance_profiles",
+            "instance profile",
+            "InstanceProfiles",
+            "InstanceProfileName",
+            {},
+        ),
     ):
         left += [
-            f"{listing.lower()} {one[key]}"
+            f"{kind} {one[key]}"
             for one in listed(aws.client("iam"), method, listing, **question)
             if one[key].startswith((begins, resource_name(name, "")))
         ]

@@ -49,6 +49,7 @@ _OF_ITS_POLICIES = ("iam:CreatePolicy", "iam:DeletePolicy", "iam:TagPolicy")
 _LISTS: Mapping[str, Mapping[str, Any]] = {
     "list_policies": {"Scope": "Local", "MaxItems": 1},
     "list_roles": {"MaxItems": 1},
+    "list_instance_profiles": {"MaxItems": 1},
 }
 
 
@@ -194,10 +195,14 @@ def needed(scope: CallerScope) -> list[Statement]:
 
 def _lists() -> Iterator[str]:
     """Yield the actions that look for what a check leaves."""
-    yield from ("iam:ListPolicies", "iam:ListRoles")
+    yield from (f"iam:{_action(call)}" for call in sorted(_LISTS))
     for kind in KINDS.values():
         if isinstance(kind.find, Listed):
-            yield f"ec2:{''.join(word.capitalize() for word in kind.find.call.split('_'))}"
+            yield f"ec2:{_action(kind.find.call)}"
+
+
+def _action(call: str) -> str:
+    return "".join(word.capitalize() for word in call.split("_"))
 
 
 def _refused_lists(client: Any) -> list[str]:
