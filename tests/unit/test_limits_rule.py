@@ -218,6 +218,8 @@ def test_groups_count_by_what_they_have_or_will_have():
     assert found == [
         Use("etl", ADA, "blue", "workers", 3, SMALL, ("m6i.large",)),
         Use("b", ADA, "blue", "workers", 2, SMALL, ("m6i.large",)),
+        # One whose cluster's tag is missing counts under its own name.
+        Use("g", "", "", "", 5, Size(), ("m6i.large",)),
     ]
 
 

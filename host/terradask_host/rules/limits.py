@@ -205,17 +205,20 @@ class Use:
 
 
 def uses_of(described: Iterable[Mapping[str, Any]], team_tag: str) -> list[Use]:
-    """Return what runs, from AWS's description of a workspace's groups."""
+    """Return what runs, from AWS's description of a workspace's groups.
+
+    A group without a cluster counts under its own name.
+    """
     found = []
     for each in described:
         tags = {tag["Key"]: tag.get("Value", "") for tag in each.get("Tags", ())}
         group = Group.of(tags.get(GROUP_TAG, ""), each)
         hosts = max(group.desired, len(group.active_ids))
         types = {one.get("InstanceType", "") for one in each["Instances"] or _overrides(each)}
-        if (hosts or group.prepared) and CLUSTER_TAG in tags:
+        if hosts or group.prepared:
             found.append(
                 Use(
-                    tags[CLUSTER_TAG],
+                    tags.get(CLUSTER_TAG) or each["AutoScalingGroupName"],
                     tags.get(OWNER_TAG, ""),
                     tags.get(team_tag, ""),
                     group.name,

@@ -286,8 +286,10 @@ _OF_OWN_SHAPE = {
 
 
 def _make_groups(scope: CallerScope) -> list[Statement]:
-    """Return the right to make groups with the tag, of a launch template, and without a minimum,
-    which would keep them from zero.
+    """Return the right to make groups with a cluster's tags, of a launch template, and without a
+    minimum, which would keep them from zero.
+
+    A group without a cluster would be in no list of clusters.
 
     Launch configurations and instances, of which AWS makes one, are excluded: they could be any
     user's. A call that names a template has one of these keys.
@@ -304,7 +306,12 @@ def _make_groups(scope: CallerScope) -> list[Statement]:
             sid,
             "autoscaling:CreateAutoScalingGroup",
             scope.groups,
-            both(scope.tagged_as_own, _OF_OWN_SHAPE, present(key), scope.limits.in_new_groups),
+            both(
+                scope.tagged_for_a_cluster_in_this_case,
+                _OF_OWN_SHAPE,
+                present(key),
+                scope.limits.in_new_groups,
+            ),
         )
         for sid, key in sids.items()
     ]

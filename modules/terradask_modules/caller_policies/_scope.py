@@ -314,6 +314,21 @@ class CallerScope:
         return both(self.tagged, self.named(f"aws:RequestTag/{TAG_CLUSTER}"))
 
     @property
+    def tagged_for_a_cluster_in_this_case(self) -> Condition:
+        """The same, by keys that are written as everything that reads them expects.
+
+        AWS (documented): The tag's key in the name of a condition key matches in any case; values
+        of aws:TagKeys, which StringEquals compares, in the same one.
+        https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+        """
+        # Each key has an operator of its own: of one operator's values one is enough.
+        return both(
+            self.tagged_for_a_cluster,
+            {"ForAnyValue:StringEquals": {"aws:TagKeys": TAG_WORKSPACE}},
+            {"ForAnyValue:StringLike": {"aws:TagKeys": TAG_CLUSTER}},
+        )
+
+    @property
     def own(self) -> Condition:
         """The resource is the workspace's; of a caller with clusters of its own, one of theirs."""
         return self.owned_by_a_cluster if self.limits.clusters else self.where.own
@@ -348,11 +363,12 @@ class CallerScope:
         """Return the condition that a resource is owned so, and the request names its tags without
         these.
         """
-        # A request without tag names removes all tags.
+        # A request without tag names removes all tags. In another case a tag is another one, by
+        # which a condition may decide.
         return both(
             owned,
             present("aws:TagKeys"),
-            {"ForAllValues:StringNotEquals": {"aws:TagKeys": list(tags)}},
+            {"ForAllValues:StringNotEqualsIgnoreCase": {"aws:TagKeys": list(tags)}},
         )
 
     @property

@@ -49,13 +49,13 @@ def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(
     own, longer = f"{AUTOSCALING}team-etl-workers", f"{AUTOSCALING}team-b-etl-workers"
     make = "autoscaling:CreateAutoScalingGroup"
     for template in OF_A_TEMPLATE:
-        assert may(caller, make, own, given, **gets(OF_WORKSPACE), **template)
+        assert may(caller, make, own, given, **gets(OF_CLUSTER), **template)
         assert not may(caller, make, own, given, **template)
-        assert not may(caller, make, own, given, **gets(LONGER), **template)
+        assert not may(caller, make, own, given, **gets({**OF_CLUSTER, **LONGER}), **template)
     # Of an instance, any user's, or of a launch configuration.
-    assert not may(caller, make, own, given, **gets(OF_WORKSPACE))
+    assert not may(caller, make, own, given, **gets(OF_CLUSTER))
     configuration = {"autoscaling:LaunchConfigurationName": "anybodys"}
-    assert not may(caller, make, own, given, **gets(OF_WORKSPACE), **configuration)
+    assert not may(caller, make, own, given, **gets(OF_CLUSTER), **configuration)
     for action in (
         "SetDesiredCapacity",
         "DeleteAutoScalingGroup",
@@ -142,7 +142,7 @@ def test_a_group_and_a_secret_stay_the_clusters_that_they_were_made_for(caller: 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
 def test_no_group_gets_a_minimum_that_keeps_it_from_zero(caller: Caller) -> None:
     group = f"{AUTOSCALING}team-etl-workers"
-    made, own = {**gets(OF_WORKSPACE), **OF_A_TEMPLATE[0]}, carries(OF_WORKSPACE)
+    made, own = {**gets(OF_CLUSTER), **OF_A_TEMPLATE[0]}, carries(OF_WORKSPACE)
     for name, facts in (
         ("CreateAutoScalingGroup", made),
         ("UpdateAutoScalingGroup", own),

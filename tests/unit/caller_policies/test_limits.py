@@ -19,7 +19,7 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters
 from terradask_modules.names import role_name
 
-from .caller_scopes import ACCOUNT, EC2, FULL, OF_WORKSPACE, carries, gets, may, scope
+from .caller_scopes import ACCOUNT, EC2, FULL, OF_CLUSTER, OF_WORKSPACE, carries, gets, may, scope
 
 GROUP = (
     f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:*:autoScalingGroupName/"
@@ -35,7 +35,7 @@ def limited(**limits: Any) -> CallerScope:
 
 
 def make(given: CallerScope, **keys: Any) -> bool:
-    return may("user", MAKE, GROUP, given, **gets(OF_WORKSPACE), **keys)
+    return may("user", MAKE, GROUP, given, **gets(OF_CLUSTER), **keys)
 
 
 def change(given: CallerScope, **keys: Any) -> bool:
@@ -57,6 +57,31 @@ def test_no_group_is_made_or_changed_beyond_its_size() -> None:
     assert not change(given, **{MIN: "1"})
     assert make(scope(), **{SIZE: "500"}, **{TEMPLATE: "true"})
     assert change(scope(), **{SIZE: "500"})
+
+
+@pytest.mark.parametrize("given", [scope(), limited(max_workers=50)], ids=["plain", "limited"])
+def test_a_group_that_no_list_of_clusters_and_no_limit_would_see_is_not_made(
+    given: CallerScope,
+) -> None:
+    keys: dict[str, Any] = {SIZE: "9", MIN: "0", TEMPLATE: "true"}
+    workspace, cluster = OF_CLUSTER
+    assert may("user", MAKE, GROUP, given, **gets(OF_CLUSTER), **keys)
+    for tags in (
+        OF_WORKSPACE,
+        {cluster: "etl"},
+        # IAM finds a tag in any case; list, limits and sweep look for the one that was documented.
+        {workspace.title(): "team", cluster: "etl"},
+        {workspace: "team", cluster.upper(): "etl"},
+    ):
+        assert not may("user", MAKE, GROUP, given, **gets(tags), **keys), tags
+
+
+def test_a_tag_of_another_case_which_could_decide_instead_is_not_added() -> None:
+    tag, own = "autoscaling:CreateOrUpdateTags", carries(OF_CLUSTER)
+    assert may("user", tag, GROUP, scope(), **gets({"team": "blue"}), **own)
+    for key in OF_CLUSTER:
+        for written in (key, key.title(), key.upper()):
+            assert not may("user", tag, GROUP, scope(), **gets({written: "x"}), **own)
 
 
 def test_a_pool_which_has_no_bound_is_not_for_callers_with_a_limit() -> None:
