@@ -116,7 +116,13 @@ def test_a_client_of_ones_own_makes_and_changes_no_group_beyond_them(
     plain = asked(owner, MaxSize=3)
     template = plain.pop("MixedInstancesPolicy")["LaunchTemplate"]["LaunchTemplateSpecification"]
     assert acting.refused(groups.create_auto_scaling_group, **plain, LaunchTemplate=template)
-    groups.create_auto_scaling_group(**asked(owner, "m7i.large", "m7i.xlarge", MaxSize=2))
+    whole = asked(owner, "m7i.large", "m7i.xlarge", MaxSize=2)
+    # In no list of clusters, and no sum.
+    for tag in whole["Tags"]:
+        others = [other for other in whole["Tags"] if other is not tag]
+        for tags in (others, [*others, {**tag, "Key": tag["Key"].title()}]):
+            assert acting.refused(groups.create_auto_scaling_group, **{**whole, "Tags": tags})
+    groups.create_auto_scaling_group(**whole)
     clients.callback(groups.delete_auto_scaling_group, **named, ForceDelete=True)
     change = groups.update_auto_scaling_group
     change(**named, MaxSize=3)
