@@ -417,6 +417,8 @@ def test_a_notebook_shows_and_completes_them(
     assert "A cluster for &lt;b&gt;</td>" in offers._repr_html_()
     with pytest.raises(InvalidInput, match="no such offer"):
         offers.named("tiny")
+    with pytest.raises(InvalidInput, match=r"did you mean small\?"):
+        offers.named("smal")
     assert repr(find_offers(Settings())) == "Offers()"
 
 

@@ -76,11 +76,16 @@ class Offers(Mapping[str, Offer]):
     def named(self, name: str) -> Offer:
         """Return an offer. Raises `InvalidInput` if there is none of this name."""
         if name not in self._offers:
+            from terradask_stacks.findings import nearest
+
+            near = nearest(name, self._offers)
             raise InvalidInput(
                 "There is no such offer.",
                 given=name,
                 allowed=", ".join(self._offers) or "no offer",
-                advice="terradask offers lists them; [offers.NAME] in terradask.toml makes one",
+                advice=f"did you mean {near}?"
+                if near
+                else "terradask offers lists them; [offers.NAME] in terradask.toml makes one",
             )
         return self._offers[name]
 

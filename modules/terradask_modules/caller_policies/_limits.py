@@ -27,6 +27,10 @@ _TEMPLATE = "autoscaling:LaunchTemplateVersionSpecified"
 _TYPE = re.compile(r"[a-z?*][a-z0-9?*-]*(?:\.[a-z0-9?*-]+)?")
 
 
+def _is_type(pattern: str) -> bool:
+    return _TYPE.fullmatch(pattern) is not None and ("." in pattern or pattern.endswith("*"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class CallerLimits:
     """The most that a caller who makes clusters may ask AWS for in one call.
@@ -62,12 +66,17 @@ class CallerLimits:
                 )
 
     def _check(self, pattern: str) -> None:
-        if not _TYPE.fullmatch(pattern) or ("." not in pattern and not pattern.endswith("*")):
+        if not _is_type(pattern):
+            small = pattern.lower()
+            like = f"{small}.*" if small.isalnum() else small
             raise InvalidInput(
                 "no instance type has such a name",
                 given=pattern,
-                allowed="types such as m6i.large, or patterns such as m6i.* and c7*",
-                advice=f"write {pattern}.* for all sizes" if pattern.isalnum() else None,
+                allowed="types such as m6i.large, or patterns such as m6i.* and c7*, in small "
+                "letters",
+                advice=None
+                if not _is_type(like)
+                else f"write {like}" + (" for all sizes" if like != small else ""),
             )
         if not self.gpus and pattern.startswith(ACCELERATED):
             raise InvalidInput(

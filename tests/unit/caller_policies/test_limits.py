@@ -190,6 +190,22 @@ def test_limits_that_leave_nothing_are_refused(limits: dict[str, Any], problem: 
         CallerLimits(**limits)
 
 
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("m6i", "write m6i.* for all sizes"),
+        ("M6I", "write m6i.* for all sizes"),
+        ("M6I.large", "write m6i.large"),
+        ("C7*", "write c7*"),
+        ("m6i large", None),
+    ],
+)
+def test_a_name_that_is_no_types_is_told_the_one_that_is(given: str, advice: str | None) -> None:
+    with pytest.raises(InvalidInput, match="in small letters") as caught:
+        CallerLimits(types=(given,))
+    assert caught.value.advice == advice
+
+
 def test_they_bind_who_has_them_alone_and_fit_into_policies() -> None:
     whole = CallerLimits(max_workers=50, types=("m6i.*",), gpus=False)
     given = scope(limits=whole)
