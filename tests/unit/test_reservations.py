@@ -26,6 +26,7 @@ from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
 from . import test_resolve_cluster
+from .settings_files import problems
 from .test_resolve_cluster import A, Asked, B, _place
 
 asked = test_resolve_cluster.asked
@@ -49,6 +50,14 @@ def test_ways_to_name_one(given: str) -> None:
 def test_other_values_are_refused(given: str) -> None:
     with pytest.raises(ValidationError, match="is not a capacity reservation"):
         ClusterSettings(capacity_reservation=given)
+
+
+def test_the_arn_of_one_is_told_its_id() -> None:
+    arn = f"arn:aws:ec2:us-east-1:123456789012:capacity-reservation/{ID}"
+    (found,) = problems(overrides={"cluster": {"capacity_reservation": arn}}).values()
+    assert "named by its id" in found.problem
+    assert (found.given, found.advice) == (arn, f"write {ID}")
+    assert "cr- and 8 or 17 hexadecimal digits" in str(found.allowed)
 
 
 @pytest.mark.parametrize("given", [ID, "open"])

@@ -48,9 +48,15 @@ def refusing(check: Check) -> Check:
 def matching(pattern: str | re.Pattern[str], what: str, allowed: str) -> Check:
     """Return the check that a whole value matches a pattern; a text's classes are ASCII's."""
 
+    def is_one(value: str) -> bool:
+        flags = re.ASCII if isinstance(pattern, str) else 0
+        return re.fullmatch(pattern, value, flags) is not None
+
     def checked(value: str) -> str:
-        if not re.fullmatch(pattern, value, re.ASCII if isinstance(pattern, str) else 0):
-            raise refuse(f"{value!r} is not {what}", allowed=allowed)
+        if not is_one(value):
+            small = value.lower()
+            advice = f"write it in small letters: {small}" if is_one(small) else None
+            raise refuse(f"{value!r} is not {what}", allowed=allowed, advice=advice)
         return value
 
     return checked
