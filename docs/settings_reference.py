@@ -24,7 +24,8 @@ from terradask_stacks.settings.mounts import MountSettings
 from terradask_stacks.settings.network import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.offers import OFFER_KEYS
 from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
-from terradask_stacks.starter_file import default_of, sections, toml_text, topics_of
+from terradask_stacks.starter_file import default_of, sections, topics_of
+from terradask_stacks.toml_values import toml_text
 
 #: Tables inside a section, each described under a heading of its own.
 _TABLES: dict[str, type[BaseModel]] = {

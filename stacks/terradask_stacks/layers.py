@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from terradask_stacks.errors import Finding
-from terradask_stacks.findings import nearest
+from terradask_stacks.findings import did_you_mean, nearest
 from terradask_stacks.settings import (
     ClusterSettings,
     EnvironmentSettings,
@@ -19,6 +19,7 @@ from terradask_stacks.settings import (
 )
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.hardware import EXCLUDED_BY, EXCLUDED_BY_IN_GROUP
+from terradask_stacks.settings.limits import LimitSettings
 from terradask_stacks.settings.offers import OFFER_KEYS
 from terradask_stacks.settings.worker_groups import MOST_WORKERS
 
@@ -248,6 +249,7 @@ class Layers:
                 key,
                 elsewhere or list(fields),
                 value,
+                otherwise=_instead(section, key),
             )
             return
         present = target.get(key)
@@ -286,7 +288,16 @@ class Layers:
             )
         )
 
-    def _unknown(self, where: str, problem: str, name: str, known: list[str], given: Any) -> None:
+    def _unknown(
+        self,
+        where: str,
+        problem: str,
+        name: str,
+        known: list[str],
+        given: Any,
+        *,
+        otherwise: str = "remove it",
+    ) -> None:
         near = known[0] if len(known) == 1 and "." in known[0] else nearest(name, known)
         kind = "TERRADASK_<SECTION>__<KEY>" if name.startswith(PREFIX) else "a setting"
         self.findings.append(
@@ -295,9 +306,19 @@ class Layers:
                 problem=problem,
                 given=given,
                 allowed=", ".join(known) if len(known) <= 30 else f"{kind} of docs/settings.md",
-                advice=f"did you mean {near}?" if near else "remove it",
+                advice=did_you_mean(near, given) if near else otherwise,
             )
         )
+
+
+def _instead(section: str, key: str) -> str:
+    """Return advice on a key that its section doesn't have, nor one like it."""
+    if section == "limits" and key in LimitSettings.model_fields:
+        return "write it in [limits.workspace], [limits.each_owner] or [limits.each_team]"
+    # An offer and a declared cluster have settings of [cluster] without a section.
+    if key in _sections() and key != "cluster":
+        return f"write [{key}] as a section of its own"
+    return "remove it"
 
 
 def _take_back(

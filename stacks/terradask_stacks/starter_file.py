@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +15,7 @@ from terradask_stacks.settings import (
     ClusterSettings,
     Settings,
 )
+from terradask_stacks.toml_values import toml_text
 from terradask_stacks.topics import by_topic
 
 _HEADER = """\
@@ -179,17 +177,3 @@ def _as_model(annotation: Any) -> type[BaseModel]:
 def default_of(field: FieldInfo) -> Any:
     """Return a setting's default; None if it must be given."""
     return None if field.is_required() else field.get_default(call_default_factory=True)
-
-
-def toml_text(value: Any) -> str:
-    """Return a value as TOML spells it."""
-    if isinstance(value, dict):
-        items = (f"{_toml_key(key)} = {toml_text(item)}" for key, item in value.items())
-        return f"{{ {', '.join(items)} }}" if value else "{}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml_text, value))}]"
-    return str(value) if isinstance(value, datetime.date) else json.dumps(value)
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)

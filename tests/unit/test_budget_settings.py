@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from terradask_modules.kinds.budget import Notice
+from terradask_stacks.errors import Finding
 from terradask_stacks.settings import NetworkSettings, Settings, WorkspaceSettings
 from terradask_stacks.settings.budgets import BudgetSettings
+
+from .settings_files import problems
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:costs"
 MONTH: dict[str, Any] = {"name": "month", "amount_usd": 500, "emails": ["ada@example.com"]}
@@ -52,9 +55,9 @@ def test_as_much_as_aws_takes_is_taken() -> None:
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        ({"name": "Month"}, "pattern"),
-        ({"name": "a.b"}, "pattern"),
-        ({"name": "n" * 33}, "pattern"),
+        ({"name": "Month"}, "lower-case letter"),
+        ({"name": "a.b"}, "lower-case letter"),
+        ({"name": "n" * 33}, "up to 31"),
         ({"amount_usd": 0}, "greater than or equal to 0.01"),
         ({"amount_usd": float("inf")}, "finite"),
         ({"period": "weekly"}, "'daily', 'monthly', 'quarterly' or 'annually'"),
@@ -70,7 +73,7 @@ def test_as_much_as_aws_takes_is_taken() -> None:
         ({"topic_arn": "costs"}, "is not the ARN of an SNS topic"),
         ({"topic_arn": f"{TOPIC}.fifo"}, "is not the ARN of an SNS topic"),
         ({"period": "daily", "forecast_percent": [100]}, "AWS forecasts no single day"),
-        ({"tags": {"team": "a", "project": "b"}}, "at most 1 item"),
+        ({"tags": {"team": "a", "project": "b"}}, "need all of them or any"),
         ({"tags": {"team": ""}}, "a tag without a value"),
         ({"tags": {"terradask:cluster": "a"}}, "reserved prefix"),
         ({"tags": {"team": "a$b"}}, "can't be used"),
@@ -82,6 +85,37 @@ def test_what_aws_refuses_or_nobody_hears_of_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=refusal):
         read(**given)
+
+
+def said(**budget: Any) -> Finding:
+    """Load settings with a budget that can't be used; return the one finding on it."""
+    found: Finding
+    network = {"budgets": [{key: value for key, value in budget.items() if value is not None}]}
+    (found,) = problems(overrides={"network": network}).values()
+    return found
+
+
+def test_a_name_is_refused_in_words_and_with_one_that_is_taken() -> None:
+    found = said(**MONTH | {"name": "X Y"})
+    assert str(found.allowed).startswith("a lower-case letter, then up to 31 lower-case letters")
+    assert found.advice == "choose another name, such as 'x-y'"
+
+
+def test_two_tags_are_refused_with_the_reason_and_what_to_do() -> None:
+    found = said(**MONTH, tags={"team": "a", "project": "b"})
+    assert "AWS documents nowhere" in found.problem
+    assert found.allowed == "one tag, or none for the workspace's"
+    assert found.advice == "keep one, or make a budget of each"
+
+
+@pytest.mark.parametrize(("name", "line"), [("amount_usd", "= 500"), ("name", '= "month"')])
+def test_what_is_missing_is_shown_by_an_example(name: str, line: str) -> None:
+    assert said(**MONTH | {name: None}).advice == f"add {name} {line}, for example"
+
+
+def test_too_many_entries_are_told_how_many_may_be() -> None:
+    emails = [f"{number}@example.com" for number in range(11)]
+    assert said(**MONTH | {"emails": emails}).allowed == "at most 10"
 
 
 def test_names_differ() -> None:

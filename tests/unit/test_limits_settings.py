@@ -60,6 +60,20 @@ def test_the_place_of_a_bad_value_is_its_own(tmp_path: Path) -> None:
     assert [where.partition(", at ")[2] for where in found] == ["", "gpus"]
 
 
+def test_a_limit_at_the_wrong_place_is_told_the_right_one() -> None:
+    both = {"limits": {"hosts": 10}, "cluster": {"limits": {"workspace": {"hosts": 10}}}}
+    found = problems(overrides=both)
+    assert found["argument hosts"].advice == (
+        "write it in [limits.workspace], [limits.each_owner] or [limits.each_team]"
+    )
+    assert found["argument limits"].advice == "write [limits] as a section of its own"
+
+
+def test_settings_of_clusters_are_no_section_of_their_own(tmp_path: Path) -> None:
+    (found,) = problems(write(tmp_path, "[offers.it.cluster]\nn_workers = 1\n")).values()
+    assert found.advice == "remove it"
+
+
 def aws(caller: str = ADA) -> Any:
     return SimpleNamespace(caller_arn=caller, account_id=ACCOUNT, region="us-east-1")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import math
 from typing import TYPE_CHECKING, Literal
 
 from terradask.errors import InvalidInput
@@ -43,19 +41,12 @@ def parse_duration(
     """Return a duration in seconds, False for never, or None. Raises `InvalidInput`, with what is
     allowed `also`.
     """
-    from dask.utils import parse_timedelta
+    from terradask_stacks.durations import seconds_of
 
     if value is None or (value is False and never):
         return None if value is None else False
-    seconds = math.nan
-    if (
-        isinstance(value, str | int | float | datetime.timedelta)
-        and not isinstance(value, bool)
-        and value != ""
-    ):
-        with contextlib.suppress(KeyError, ValueError, OverflowError):
-            seconds = float(parse_timedelta(value))
-    if not math.isfinite(seconds) or seconds <= 0:
+    seconds = seconds_of(value)
+    if seconds is None:
         raise InvalidInput(
             f"{name} is not a duration.",
             given=value,

@@ -28,7 +28,7 @@ from terradask_host.usage import GroupUsage, RunUsage
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.hardware.quantities import GIB, bytes_value
 from terradask_stacks.hardware.request import HardwareRequest
-from terradask_stacks.starter_file import toml_text
+from terradask_stacks.toml_values import toml_text
 
 logger = logging.getLogger("terradask")
 

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.kinds.budget import Budget, Notice
 from terradask_stacks.settings.base import Number, Section, Tags
-from terradask_stacks.validators.refusal import refuse, unique
+from terradask_stacks.validators.names import validate_budget_name
+from terradask_stacks.validators.refusal import refuse, refusing, unique
 from terradask_stacks.validators.resources import check_email, check_topic_arn
 
 Email = Annotated[str, AfterValidator(check_email)]
@@ -26,6 +27,17 @@ def _each_once(percents: Sequence[float]) -> Sequence[float]:
     return percents
 
 
+def _one_tag(tags: dict[str, str]) -> dict[str, str]:
+    if len(tags) > 1:
+        raise refuse(
+            f"a budget can't count by {len(tags)} tags: AWS documents nowhere whether costs need "
+            "all of them or any",
+            allowed="one tag, or none for the workspace's",
+            advice="keep one, or make a budget of each",
+        )
+    return tags
+
+
 #: AWS (budget-limits)
 _Percent = Annotated[Number, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 _Percents = Annotated[list[_Percent], AfterValidator(_each_once)]
@@ -36,15 +48,16 @@ class BudgetSettings(Section):
     nothing.
     """
 
-    name: str = Field(
-        pattern=r"^[a-z][a-z0-9-]{0,31}$",
+    name: Annotated[str, AfterValidator(refusing(validate_budget_name))] = Field(
         description="Name in the workspace: lower-case letters, digits and hyphens. AWS's is "
         "terradask-WORKSPACE.NAME.",
+        examples=["month"],
     )
     amount_usd: Number = Field(
         ge=0.01,
         allow_inf_nan=False,
         description="Amount of a period, in US dollars, that thresholds are percentages of.",
+        examples=[500],
     )
     period: Literal["daily", "monthly", "quarterly", "annually"] = Field(
         default="monthly", description="Period of the calendar, in UTC, in which costs add up."
@@ -69,9 +82,8 @@ class BudgetSettings(Section):
         description="Your SNS topic for warnings. Its policy must let budgets.amazonaws.com "
         "publish.",
     )
-    tags: Tags = Field(
+    tags: Annotated[Tags, AfterValidator(_one_tag)] = Field(
         default={},
-        max_length=1,
         description="One tag of your own, such as { team = 'a' }: the budget counts what has it, "
         "in the whole account. Empty: what has the workspace's tag.",
     )

@@ -82,6 +82,9 @@ class CapacitySettings(Section):
         return self
 
 
+#: Shorter than the watchdog, which ends a start without a scheduler.
+MOST_PATIENCE_SECONDS = 1500
+
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
 WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]
 
@@ -103,7 +106,16 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-def _zero_for_false(value: Any) -> Any:
+def _patience(value: Any) -> Any:
+    """Return a wait for capacity, 0 for false."""
+    if isinstance(value, int | float) and value > MOST_PATIENCE_SECONDS:
+        raise refuse(
+            "this is too long a wait for capacity: AWS ends a start without a scheduler after 30 "
+            "minutes, by the watchdog schedule",
+            allowed=f"0 to {MOST_PATIENCE_SECONDS} seconds, {MOST_PATIENCE_SECONDS // 60} minutes",
+            advice=f"write {MOST_PATIENCE_SECONDS} or less, and start again if there is no "
+            "capacity in that time",
+        )
     return 0 if value is False else value
 
 
@@ -242,11 +254,10 @@ class ClusterSettings(
     # AWS (documented, capacity-shifts): After InsufficientInstanceCapacity, EC2 may have capacity a
     # few minutes later, since it can shift frequently.
     # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
-    capacity_timeout_seconds: Annotated[Number, BeforeValidator(_zero_for_false)] = Field(
+    capacity_timeout_seconds: Annotated[Number, BeforeValidator(_patience)] = Field(
         default=300,
         ge=0,
-        # Shorter than the watchdog, which ends a start without a scheduler.
-        le=1500,
+        le=MOST_PATIENCE_SECONDS,
         description="Longest time to go on requesting machines that AWS doesn't have, in seconds: "
         "in other zones too if the cluster is made here and names no zone. 0: the first refusal "
         "ends the start.",

@@ -31,7 +31,7 @@ def _limit(value: Any) -> float | Literal[False] | None:
     ):
         raise refuse(
             f"{value!r} is not a limit in seconds",
-            allowed="a number greater than 0, or false for never",
+            allowed="a number of seconds greater than 0, or false for never",
         )
     return float(value)
 

@@ -55,6 +55,17 @@ def validate_offer_name(name: str) -> str:
     )
 
 
+def validate_budget_name(name: str) -> str:
+    """Return the budget's name if AWS's can be made of it."""
+    return _matching(
+        name,
+        CLUSTER_PATTERN,
+        whose="budget",
+        most_more=31,
+        why="its name at AWS, terradask-WORKSPACE.NAME",
+    )
+
+
 def validate_cluster_name(name: str) -> str:
     """Return the cluster's name if AWS and terradask accept it.
 
