@@ -31,9 +31,9 @@ _HEADER = (
     "what",
     "desired",
     "maximum",
-    "USD/hour",
-    "USD/month",
-    "USD/month at maximum",
+    "$ an hour",
+    "$ a month",
+    "$ a month at maximum",
 )
 
 

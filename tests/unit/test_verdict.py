@@ -18,10 +18,12 @@ from terradask._observe.problems import LaunchFailures, launch_problems, problem
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.verdict import KINDS, Facts, Problem, Verdict, clock, judge
 from terradask._workspace.surroundings import unapplied_settings, version_gap
-from terradask.cli._deployments import status_text, verdict_lines
+from terradask.cli._deployments import _row, status_text, verdict_lines
+from terradask.cli._folders import _cluster
 from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem, read_problem
+from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.settings import Settings
 
 from .group_facts import descriptor
@@ -355,6 +357,23 @@ def test_status_json_list_and_view_have_the_same_verdict() -> None:
     pools = {"workers": next(iter(descriptor().pools.values()))}
     view = live_view(known, pools, now=NOW)
     assert view.verdict == known.verdict
+
+
+def test_numbers_of_thousands_are_readable_in_status_and_list() -> None:
+    groups = {"workers": {"desired": 1_500, "instances": 1_200, "max_size": 2_000}}
+    policy = ScalingPolicy(4, 2_000)
+    many = dataclasses.replace(
+        status(max_workers=2_000, adapting={"workers": policy}), groups=groups
+    )
+    one = ClusterOverview("default", "etl", "running", workers=(1_200, 1_500), max_workers=2_000)
+    shown = status_text(one, many).splitlines()
+    assert [line.split() for line in shown if line.startswith("workers")] == [
+        ["workers", "1,500", "1,200", "2,000"]
+    ]
+    assert "adapts     workers: 4 to 2,000" in shown
+    assert _row(one)[2] == "1,200/1,500"
+    assert "2,000" in _row(one)
+    assert _cluster(one)[2:4] == ["1,200/1,500", "2,000"]
 
 
 def deployed(**facts: Any) -> Baseline:

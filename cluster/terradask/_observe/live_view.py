@@ -340,7 +340,7 @@ def _ends(status: DeploymentStatus, run: Run | None, use: Use | None) -> tuple[s
 def adapting_text(policies: Mapping[str, ScalingPolicy]) -> str:
     """Return the bounds of adaptive groups, ``workers: 4 to 20``; empty if none adapts."""
     return ", ".join(
-        f"{group}: {policy.minimum} to {policy.maximum}"
+        f"{group}: {policy.minimum:,} to {policy.maximum:,}"
         for group, policy in sorted(policies.items())
     )
 

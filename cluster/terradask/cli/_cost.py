@@ -87,7 +87,7 @@ def _table(costs: RunCosts) -> str:
         rows.append([*first, row.instances, *_amounts(row)])
     instances = sum(row.instances for row in costs.rows)
     rows.append(["total", *[None] * (len(heads) - 1), instances, *_amounts(costs)])
-    return table([*heads, "instances", "hours", "usd"], rows)
+    return table([*heads, "instances", "hours", "$"], rows)
 
 
 def _amounts(costs: CostRow | RunCosts) -> tuple[str, str]:

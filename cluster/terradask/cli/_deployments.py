@@ -72,7 +72,7 @@ _NOT_DEPLOYED = frozenset({"unfinished", "unreadable", "unowned", "strange"})
 #: The columns of `_row`, after the workspace's. A narrow terminal lacks those before the last one,
 #: from the right.
 _HEADS = (
-    *("workspace", "name", "state", "workers", "$/h", "since", "owner", "active", "age"),
+    *("workspace", "name", "state", "workers", "$ an hour", "since", "owner", "active", "age"),
     *("max", "offer", "scheduler", "hosts"),
 )
 
@@ -147,7 +147,7 @@ def _row(one: ClusterOverview) -> list[object]:
         caller_name(one.owner),
         ago(one.last_activity),
         ago(one.deployed_at),
-        one.max_workers,
+        one.max_workers and f"{one.max_workers:,}",
         None if one.status is None else one.status.offer,
         None if one.status is None else _scheduler(one.status),
         _counts(one),
@@ -158,7 +158,7 @@ def _workers(one: ClusterOverview) -> str:
     """Return the numbers of running and of wanted workers, or of instances by the groups alone."""
     facts = None if one.status is None else one.verdict.facts
     running, wanted = one.workers if facts is None else (facts.running, facts.wanted)
-    return f"{running}/{wanted}"
+    return f"{running:,}/{wanted:,}"
 
 
 def _scheduler(status: DeploymentStatus) -> str | None:
@@ -275,7 +275,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
     heads, keys = ["group", "desired", "instances", "max"], ["desired", "instances", "max_size"]
     if any(g.get("prepared") for g in status.groups.values()):
         heads, keys = [*heads, "prepared"], [*keys, "prepared"]
-    groups = [[name, *(g.get(key, 0) for key in keys)] for name, g in status.groups.items()]
+    groups = [[name, *(f"{g.get(key, 0):,}" for key in keys)] for name, g in status.groups.items()]
     parts.append(table(heads, groups))
     if status.hosts:
         alike = _alike(status.hosts)

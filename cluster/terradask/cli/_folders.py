@@ -52,7 +52,7 @@ folder_options = with_options(
 
 _HEADS = (
     *("folder", "account", "region", "workspace", "name", "state"),
-    *("workers", "max", "age", "since", "owner", "$/h", "problem"),
+    *("workers", "max", "age", "since", "owner", "$ an hour", "problem"),
 )
 
 
@@ -104,8 +104,8 @@ def _cluster(one: ClusterOverview) -> list[object]:
     return [
         one.name,
         cluster_word(one.state),
-        "/".join(map(str, one.workers)),
-        one.max_workers,
+        "/".join(f"{number:,}" for number in one.workers),
+        one.max_workers and f"{one.max_workers:,}",
         ago(one.deployed_at),
         ago(one.started_at),
         caller_name(one.owner),

@@ -111,7 +111,7 @@ def list_() -> None:
     heads = ["id", "architecture", "state", "made", "terradask", "python", "environment"]
     answer(
         [{**one.as_dict(), "users": users[one.id]} for one in priced],
-        table([*heads, "usd/month at most", "used by"], rows) if rows else None,
+        table([*heads, "$ a month at most", "used by"], rows) if rows else None,
         otherwise="no images; terradask image build makes one",
     )
 

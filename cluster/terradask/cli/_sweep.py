@@ -105,7 +105,7 @@ def _show(found: Sweep) -> None:
         ]
         for orphan in found.strays
     ]
-    result(table(["kind", "id", "cluster", "age", "$/h", "why"], rows))
+    result(table(["kind", "id", "cluster", "age", "$ an hour", "why"], rows))
 
 
 def _why(found: Sweep, orphan: Orphan) -> str:

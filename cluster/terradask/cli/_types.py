@@ -79,7 +79,7 @@ def _table(listing: Listing, *, spot: bool, zone: str | None) -> str:
         "arch",
         "network",
         "disk gb",
-        "$/h",
+        "$ an hour",
         *(f"spot {where}" for where in zones),
     ]
     return table(

@@ -285,7 +285,7 @@ def test_the_command(
     )
     group = account.group("gone", "terradask-default-gone-workers")
     shown = sweep("--dry-run", "--grace", "900").out.splitlines()
-    assert shown[0].split() == ["KIND", "ID", "CLUSTER", "AGE", "$/H", "WHY"]
+    assert shown[0].split() == ["KIND", "ID", "CLUSTER", "AGE", "$", "AN", "HOUR", "WHY"]
     assert shown[1].split()[:3] == ["group", group, "gone"]
     assert "kept until it is 900 s old" in shown[1]
     document = json.loads(sweep("--yes", "--json", "--grace", "900").out)
