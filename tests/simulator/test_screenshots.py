@@ -124,7 +124,7 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
         "href", re.compile("http://127.0.0.1:"), timeout=PATIENCE_MS
     )
     expect(view.get_by_role("meter", name="memory")).to_have_attribute(
-        "aria-valuetext", re.compile(r"\d of \d+ GiB"), timeout=PATIENCE_MS
+        "aria-valuetext", re.compile(r"\d of [\d.]+ GiB"), timeout=PATIENCE_MS
     )
     run(cells.nth(1), page)
     expect(view).to_contain_text(

@@ -22,6 +22,7 @@ from terradask._dask.progress import ClusterProgress, log_line
 EVENTS: list[tuple[ProgressEvent, str]] = [
     (PhaseStarted("plan", "etl"), "etl: planning"),
     (PhaseFinished("plan", "etl", 3.25), "etl: planning took 3.2 s"),
+    (PhaseFinished("apply", "etl", 135.25), "etl: applying the plan took 2 min 15 s"),
     (PhaseFinished("plan", "etl", 3.25, failed=True), "etl: plan failed"),
     (
         ResourceChanged("etl", "aws_vpc.main", "create", "finished", 3, 10),

@@ -193,8 +193,8 @@ def test_a_script_gets_a_line_for_each_step_and_a_sign_of_life_in_a_long_one(
         "etl: hardware done, 4 s",
         "etl: plan done, 12 s",
         "etl: starting; step 3 of 6: apply, 1 of 9, 47 s; aws_x.y",
-        "etl: starting; step 3 of 6: apply, 9 of 9, 78 s; aws_x.y",
-        "etl: apply done, 9 of 9, 62 s",
+        "etl: starting; step 3 of 6: apply, 9 of 9, 1 min 18 s; aws_x.y",
+        "etl: apply done, 9 of 9, 1 min 02 s",
         "etl: scheduler failed, 0 s",
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
+import io
 import re
 import time
 from dataclasses import replace
@@ -35,6 +36,7 @@ from .live_views import (
     report,
     running,
     status,
+    steps,
 )
 
 FRAMES = Path(__file__).parent / "data" / "live_frames"
@@ -256,7 +258,7 @@ def test_a_reason_is_whole_and_takes_no_column_of_others() -> None:
     narrow = drawn(VIEWS["twenty"], columns=80)
     assert "HOST                 GROUP         STATE         FOR     CPU\n" in narrow
     assert f"\n  {NO_WHEEL}\n" in narrow
-    assert f"-          -              {NO_WHEEL}\n" in drawn(VIEWS["twenty"], columns=200)
+    assert f"-          -                {NO_WHEEL}\n" in drawn(VIEWS["twenty"], columns=200)
     # One reason of many hosts is read once.
     many = drawn(running(20, [("failed", NO_WHEEL)] * 9), columns=80)
     assert many.count(NO_WHEEL) == 1
@@ -274,7 +276,52 @@ def test_a_narrow_terminal_has_state_price_and_steps_on_lines_of_their_own(
     frame, shown = frame_of(view), "".join("".join(lines).split())
     words = [frame.state, frame.price, *(step.name for step in frame.steps)]
     words += [frame.bar.text] if frame.bar else []
+    words += [
+        text for one in frame.groups for each in one.meters for text in (each.label, each.text)
+    ]
     assert [word for word in words if "".join(word.split()) not in shown] == []
+
+
+def test_meters_without_a_place_beside_a_groups_name_are_below_it() -> None:
+    lines = [line.rstrip() for line in drawn(VIEWS["one"], columns=38).splitlines()]
+    at = lines.index("workers-spot  1 of 1")
+    assert lines[at + 1 : at + 4] == [
+        "  cpu ━━━━━─ 92 %",
+        "  memory ━───── 3.0 of 15.5 GiB",
+        "  ■ 1 running   spot m6i.xlarge",
+    ]
+    assert "  cpu ━━━━━─ 92 %   memory ━───── 3.0 of 15.5 GiB\n" in drawn(VIEWS["one"], columns=60)
+    # A bar is shorter or missing before a word is.
+    thousand = drawn(VIEWS["thousand"], columns=30)
+    assert "  memory 6,741 of 14,946 GiB\n" in thousand
+    assert "  memory ━── 6,741 of 14,946 GiB\n" in drawn(VIEWS["thousand"], columns=32)
+
+
+@pytest.mark.parametrize("columns", [66, 72, 80, 100, 120, 200])
+def test_a_fact_is_on_one_line(columns: int) -> None:
+    view = VIEWS["thousand"]
+    frame, lines = frame_of(view), drawn(view, columns=columns).splitlines()
+    facts = [f"{label} {value}" for label, value in frame.facts]
+    facts += [*frame.now.split(" · "), *frame.ends.split(" · "), frame.seen]
+    assert [each for each in facts if not any(each in line for line in lines)] == []
+    assert not any(line.startswith("·") or line.endswith("·") for line in lines)
+    narrow = " ".join(drawn(view, columns=30).split())
+    assert [each for each in facts if len(each) < 30 and each not in narrow] == []
+
+
+def test_an_address_is_cut_only_where_a_terminal_opens_the_whole_one() -> None:
+    (_, address) = VIEWS["one"].links[1]
+    linked = drawn(VIEWS["one"], columns=80, color=True)
+    assert f";{address}\x1b\\" in linked
+    assert "cloudwatch/home?re…" in linked
+    assert address in drawn(VIEWS["one"], columns=80).replace("\n", "")
+    assert address in Drawing(VIEWS["one"]).as_text().replace("\n", "")
+    windows = Console(
+        file=io.StringIO(), force_terminal=True, color_system="windows", width=80, height=50
+    )
+    windows.legacy_windows = True
+    parts = windows.render_lines(Drawing(VIEWS["one"]), pad=False)
+    assert address in "".join(part.text for line in parts for part in line)
 
 
 def test_a_row_without_a_host_steps_back_behind_the_first_of_its_kind() -> None:
@@ -303,7 +350,7 @@ def test_bars_show_what_a_groups_workers_use() -> None:
     cpu, memory = frame_of(VIEWS["twenty"]).groups[1].meters
     assert (cpu.label, cpu.text) == ("cpu", "69 %")
     assert cpu.share == pytest.approx(38.8 / 56, abs=0.01)
-    assert (memory.label, memory.text) == ("memory", "88 of 217 GiB")
+    assert (memory.label, memory.text) == ("memory", "88.0 of 217 GiB")
     page = page_of(VIEWS["twenty"])
     assert 'role="meter" aria-label="cpu" aria-valuemin="0" aria-valuemax="100"' in page
     # Without a connection to the scheduler nothing is known, and nothing is drawn.
@@ -334,6 +381,20 @@ def test_tasks_are_shown_once_nothing_is_waited_for() -> None:
 def test_a_price_is_known_before_the_launch(price: Price, text: str) -> None:
     assert price_words(price) == text
     assert shown_usd(Decimal(0)) == "$0.00"
+
+
+def test_a_step_of_minutes_has_its_minutes() -> None:
+    long = tuple(
+        replace(step, seconds=74.0) if step.name == "scheduler" else step
+        for step in steps("scheduler")
+    )
+    view = replace(MAKING, steps=long)
+    frame = frame_of(view)
+    assert frame.bar is not None
+    assert frame.bar.text == "step 5 of 6: scheduler, 2 min 10 s"
+    assert frame.steps[4].time == "1 min 14 s"
+    assert "✓ apply 41 s  ✓ start 2 s  ▸ scheduler 1 min 14 s  · workers" in drawn(view)
+    assert "✓ apply  ✓ start  ▸ scheduler 1 min 14 s  · workers" in drawn(view, columns=80)
 
 
 def test_what_ends_a_cluster_is_shown_with_its_time() -> None:
@@ -368,7 +429,7 @@ def test_an_attached_client_sees_threads_and_memory_and_what_the_run_is() -> Non
     ]
     view = live_view(status(3, 3, *hosts), POOLS, run=RUN, workers=workers, now=NOW)
     facts = dict(view.facts)
-    assert facts["dask"] == "4 workers, 9 threads, 24 GiB"
+    assert facts["dask"] == "4 workers, 9 threads, 24.0 GiB"
     assert facts["software"] == "Python 3.11, 2 packages, by hash"
     assert facts["limit"] == "2,000 workers"
     rows = {host.cells[0]: host.cells[1:] for host in frame_of(view).hosts}

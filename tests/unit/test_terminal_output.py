@@ -11,7 +11,9 @@ import sys
 import pytest
 
 from terradask._common.colour import painted
-from terradask._common.text_table import labelled, table
+from terradask._common.progress import PhaseFinished
+from terradask._common.text_table import age_text, labelled, table
+from terradask.cli._progress import ProgressLines
 
 HEADS = ("name", "state", "region", "owner", "reason")
 ROWS = [
@@ -57,6 +59,32 @@ def test_facts_fit_a_terminal_and_are_a_line_each_without_one() -> None:
     assert max(map(len, lines)) <= 50
     assert [line[:11].strip() for line in lines] == ["problem", "", "state"]
     assert " ".join(line[11:] for line in lines[:-1]) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text", "with_tenths"),
+    [
+        (0, "0 s", "0.0 s"),
+        (8.25, "8 s", "8.2 s"),
+        (59.4, "59 s", "59.4 s"),
+        (59.6, "1 min 00 s", "1 min 00 s"),
+        (256, "4 min 16 s", "4 min 16 s"),
+        (3599.6, "1 h 00 min", "1 h 00 min"),
+        (90_060, "25 h 01 min", "25 h 01 min"),
+    ],
+)
+def test_a_duration_has_no_more_than_sixty_seconds(
+    seconds: float, text: str, with_tenths: str
+) -> None:
+    assert age_text(seconds) == text
+    assert age_text(seconds, tenths=True) == with_tenths
+
+
+def test_a_long_phase_has_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    for seconds in (8.3, 123.4):
+        ProgressLines()(PhaseFinished("apply", "etl", seconds))
+    ends = [line.partition("done")[2] for line in capsys.readouterr().err.splitlines()]
+    assert ends == ["    8.3 s", "  2 min 03 s"]
 
 
 def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,15 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def age_text(seconds: float, *, tenths: bool = False) -> str:
+    """Return a duration in two units, ``12 min 03 s``, below a minute perhaps with tenths."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if tenths else f"{whole} s"
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {whole % 60:02} s"
+
+
 def shortened(text: str, most: int = 80) -> str:
     """Return the beginning of a text, for one line of a table."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

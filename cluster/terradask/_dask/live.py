@@ -28,6 +28,7 @@ from terradask._common.progress import (
     Warned,
     is_interruption,
 )
+from terradask._common.text_table import age_text
 from terradask._dask import commands
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
@@ -38,7 +39,6 @@ from terradask._dask.progress import describe
 from terradask._dask.threads import cancelled
 from terradask._dask.widgets import ClusterWidget, LastLine, OwnWidget, default_widget, own_widget
 from terradask._observe import shortfall
-from terradask._observe.live_frame import age_text
 from terradask._observe.live_view import GroupRow, JoinedWorker, LiveView, Price, Use, live_view
 from terradask._observe.logs.console_link import console_link
 from terradask._observe.making import CUT_SHORT, Making

@@ -19,6 +19,7 @@ from terradask._common.progress import (
     ResourceChanged,
     Warned,
 )
+from terradask._common.text_table import age_text
 from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")
@@ -56,7 +57,7 @@ def log_line(event: ProgressEvent) -> str:
     """Return a progress event as a log line, including ends of phases with their duration."""
     if isinstance(event, PhaseFinished) and not event.failed:
         did = _WORDS.get(event.phase, event.phase)
-        return f"{event.subject}: {did} took {event.seconds:.1f} s"
+        return f"{event.subject}: {did} took {age_text(event.seconds, tenths=True)}"
     if isinstance(event, ResourceChanged):
         done = f"{event.done} of {event.total} done"
         return f"{event.subject}: {event.action} of {event.address} {event.state}, {done}"

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from terradask._common.naming import counted
+from terradask._common.text_table import age_text
 from terradask._dask.threads import cancelled
 from terradask.errors import InvalidInput, WorkersMissing
 
@@ -239,7 +240,7 @@ def check_joining(
         "\n".join(
             [
                 f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
-                f"after {waited_seconds:.0f} s"
+                f"after {age_text(waited_seconds)}"
                 + (f"; {counted(len(failed), 'host')} failed." if failed else "."),
                 *described,
                 *without_report[:_DESCRIBED_HOSTS],

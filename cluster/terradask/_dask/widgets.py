@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
 
+from terradask._common.text_table import age_text
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class LinesWidget(OwnWidget):
                 self._ended.add(step.name)
                 detail = f", {step.detail}" if step.detail else ""
                 did = f"{step.name} {step.state}{detail}"
-                self.last_line(f"{view.name}: {did}, {step.seconds:.0f} s")
+                self.last_line(f"{view.name}: {did}, {age_text(step.seconds or 0)}")
             elif not step.is_over:
                 self._ended.discard(step.name)
         if view.steps and self._clock() - self._printed_at >= _SIGN_SECONDS:
@@ -135,7 +136,8 @@ def there_line(view: LiveView) -> str | None:
         return None
     seconds = sum(step.seconds or 0 for step in view.steps)
     did = "attached" if view.state == "attaching" else "ready"
-    return f"{frame_of(replace(view, state='running', steps=())).summary}; {did} in {seconds:.0f} s"
+    summary = frame_of(replace(view, state="running", steps=())).summary
+    return f"{summary}; {did} in {age_text(seconds)}"
 
 
 class NotebookWidget(OwnWidget):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -13,6 +13,7 @@ from rich.style import Style
 from rich.text import Text
 
 from terradask._observe.live_frame import (
+    BETWEEN,
     FOLD,
     HOST_HEADS,
     Frame,
@@ -55,6 +56,7 @@ _FULL, _EMPTY = "━#", "─-"
 #: Squares fill so many lines at most.
 _SQUARE_LINES = 2
 _METER_COLUMNS = 10
+_GAP = "   "
 #: From so many columns on, bars are longer; and so many hold what belongs together.
 _WIDE, _WIDEST = 100, 120
 #: Columns of hosts that are left out first, if there is no place.
@@ -88,7 +90,9 @@ class Drawing:
     def _lines(
         self, most_hosts: int, console: Console, options: ConsoleOptions
     ) -> list[list[Segment]]:
-        lines = _Lines(options.max_width, options.ascii_only)
+        # Only then does rich write links.
+        has_links = console.color_system is not None and not options.legacy_windows
+        lines = _Lines(options.max_width, options.ascii_only, has_links)
         texts = lines.of(frame_of(self.view, most_hosts))
         return console.render_lines(Group(*texts), options, pad=False)
 
@@ -131,6 +135,7 @@ class _Lines:
 
     width: int
     is_ascii: bool
+    has_links: bool
 
     def of(self, frame: Frame) -> Iterator[Text]:
         if frame.last is not None:
@@ -150,7 +155,7 @@ class _Lines:
             line.stylize("bold", 2, len("x problem:"))
             yield self._wrapped(line)
         for text in filter(None, [frame.now, frame.ends]):
-            yield self._wrapped(self._plain(text))
+            yield from self._packed(map(self._plain, text.split(BETWEEN)))
         if frame.groups:
             yield Text()
             yield from self._groups(frame.groups)
@@ -185,32 +190,35 @@ class _Lines:
             yield from (self._bar(bar.share, self._together), self._wrapped(bar.text))
 
     def _steps(self, frame: Frame) -> Text:
-        def line(*, times: bool) -> Text:
+        def line(timed: Sequence[Kind]) -> Text:
             found = Text()
             for step in frame.steps:
                 mark = self._sign(_MARKS[step.kind])
-                time = f" {step.time}" if times and step.time else ""
+                time = f" {step.time}" if step.kind in timed and step.time else ""
                 found.append("  " if found else "")
                 found.append(mark, _STYLES[step.kind])
                 found.append(f" {step.name}{time}", "bold" if step.kind == "coming" else "")
             return found
 
-        whole = line(times=True)
-        return whole if len(whole) <= self.width else self._wrapped(line(times=False))
+        # Without a place for all times, the present step's is worth the most.
+        whole, short = line(tuple(_MARKS)), line(("coming", "failed"))
+        if len(whole) <= self.width:
+            return whole
+        return short if len(short) <= self.width else self._wrapped(line(()))
 
     def _rest(self, frame: Frame) -> Iterator[Text]:
         if not (frame.facts or frame.links):
             return
         yield Text()
-        comma = self._plain(" · ")
         facts = [f"{label} {value}" for label, value in frame.facts]
         if facts:
-            yield self._wrapped(comma.join(filter(None, [*facts, frame.seen])))
+            yield from self._packed(map(self._plain, filter(None, [*facts, frame.seen])))
         labels = max((len(label) for label, _ in frame.links), default=0)
         for label, address in frame.links:
-            # A longer one is cut, and a terminal opens the whole one.
             style = Style(link=address, underline=True)
-            yield self._cut(Text.assemble((label.ljust(labels), "bold"), "  ", (address, style)))
+            line = Text.assemble((label.ljust(labels), "bold"), "  ", (address, style))
+            # A terminal opens the whole address of a link that is cut.
+            yield self._cut(line) if self.has_links else self._wrapped(line)
 
     # ---- groups and hosts ------------------------------------------------------------------------
 
@@ -227,10 +235,16 @@ class _Lines:
         bar = _METER_COLUMNS if self.width >= _WIDE else _METER_COLUMNS * 3 // 5
         for group in groups:
             line = Text.assemble((group.name.ljust(names), "bold"), "  ", group.count.ljust(counts))
-            for meter, columns in zip(group.meters, texts, strict=False):
-                line.append(f"   {meter.label} ")
-                line.append(self._bar(meter.share, bar))
-                line.append(f" {meter.text.ljust(columns)}")
+            meters = [
+                self._meter(meter, bar, columns)
+                for meter, columns in zip(group.meters, texts, strict=False)
+            ]
+            whole = Text(_GAP).join([line, *meters])
+            if meters and len(whole) > self.width:
+                yield self._cut(line)
+                *above, whole = self._packed(meters, _GAP, indent="  ")
+                yield from above
+            line = whole
             squares, each = group.strip.squares((self.width - 2) * _SQUARE_LINES)
             words = [Text("  ") + self._named(kind, text) for kind, text in group.strip.legend]
             words += [Text(f"  (a square is {each} hosts)")] if each > 1 else []
@@ -244,6 +258,13 @@ class _Lines:
                 continue
             yield self._cut(line)
             yield from self._strip(squares, words)
+
+    def _meter(self, meter: Meter, bar: int, columns: int) -> Text:
+        line, left = Text(f"{meter.label} "), self.width - len(f"  {meter.label}  {meter.text}")
+        # A shorter bar is either empty or full.
+        if left > 1:
+            line.append_text(self._bar(meter.share, min(bar, left))).append(" ")
+        return line.append(meter.text.ljust(columns))
 
     def _strip(self, squares: Sequence[tuple[Kind, int]], words: Sequence[Text]) -> Iterator[Text]:
         """Yield lines of squares and of the words on them."""
@@ -332,6 +353,19 @@ class _Lines:
 
     def _plain(self, text: str) -> str:
         return text.replace("·", ";") if self.is_ascii else text
+
+    def _packed(
+        self, parts: Iterable[str | Text], between: str = BETWEEN, *, indent: str = ""
+    ) -> Iterator[Text]:
+        """Yield lines of whole parts; only a part that is longer than a line is broken."""
+        line = Text()
+        for part in parts:
+            added = Text.assemble(self._plain(between) if line else indent, part)
+            if line and line.cell_len + added.cell_len > self.width:
+                yield self._wrapped(line)
+                line, added = Text(), Text.assemble(indent, part)
+            line.append_text(added)
+        yield self._wrapped(line)
 
     def _cut(self, line: Text) -> Text:
         line.no_wrap, line.overflow = True, "ellipsis"

@@ -9,13 +9,12 @@ from typing import Literal, get_args
 
 from terradask._common.dollars import shown_usd
 from terradask._common.naming import counted
-from terradask._common.text_table import duration
-from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use
+from terradask._common.text_table import age_text, duration
+from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use, gib_text
 from terradask._observe.making import CUT_SHORT, Step, share_of
 from terradask._observe.verdict import Verdict
 from terradask_host.documents import plain_text
 from terradask_host.words import cluster_word, count_hosts, host_word
-from terradask_stacks.hardware.quantities import GIB
 
 #: Meaning of a square or a word; each has a shape and a colour.
 Kind = Literal[
@@ -72,6 +71,8 @@ _SILENT = ("launched", "requested", "planned")
 _SETTLED = frozenset({"running", "leaving", "failed", "prepared", "preparing"})
 #: A table of hosts folds after so many.
 FOLD = 10
+#: Stands between facts of a line.
+BETWEEN = " · "
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def frame_of(view: LiveView, most_hosts: int | None = FOLD) -> Frame:
         tuple(map(_step, view.steps)),
         _line(_now(view)),
         # Bar and steps have the place of these and the facts.
-        _line(f"ends {' · '.join(view.ends)}") if view.ends and not view.steps else "",
+        _line(f"ends {BETWEEN.join(view.ends)}") if view.ends and not view.steps else "",
         _line(_trouble(view.verdict)),
         tuple(map(_line, view.problems)),
         tuple(map(_line, view.notes)),
@@ -258,14 +259,6 @@ def price_words(price: Price) -> str:
     return ", ".join(parts)
 
 
-def age_text(seconds: float) -> str:
-    """Return a duration in two units, ``12 min 03 s``."""
-    if seconds < 60:
-        return f"{int(seconds)} s"
-    hours, minutes = divmod(int(seconds) // 60, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {int(seconds) % 60:02} s"
-
-
 def _bar(steps: Sequence[Step]) -> Meter | None:
     if not steps:
         return None
@@ -280,12 +273,12 @@ def _bar(steps: Sequence[Step]) -> Meter | None:
     spent = sum(each.seconds or 0 for each in steps)
     detail = f", {step.detail}" if step.detail else ""
     failed = f" {step.state}" if step.state in CUT_SHORT else ""
-    text = f"step {at} of {len(steps)}: {step.name}{failed}{detail}, {spent:.0f} s"
+    text = f"step {at} of {len(steps)}: {step.name}{failed}{detail}, {age_text(spent)}"
     return Meter("progress", share_of(steps), _line(text))
 
 
 def _step(step: Step) -> StepLine:
-    time = "" if step.seconds is None else f"{step.seconds:.0f} s"
+    time = "" if step.seconds is None else age_text(step.seconds)
     word = {"now": "in progress", "next": "to do"}.get(step.state, step.state)
     return StepLine(_STEP_KINDS[step.state], step.name, time, word)
 
@@ -303,7 +296,7 @@ def _now(view: LiveView) -> str:
     waits = [f"waiting for {counted(coming, 'host')}"] if is_waited_for else []
     parts = [step or ("" if view.steps else _tasks(view.use)), *waits, *view.waits]
     if any(parts) or view.steps or not view.groups:
-        return " · ".join(filter(None, parts))
+        return BETWEEN.join(filter(None, parts))
     return "nothing is waited for"
 
 
@@ -366,15 +359,10 @@ def _percent_of(share: float | None, whole: str) -> str:
 
 
 def _used_of(used: float | None, limit: int | None) -> str:
-    whole = _gib(limit) if limit else ""
+    whole = gib_text(limit) if limit else ""
     if used is None:
         return f"{whole} GiB" if whole else ""
-    return f"{_gib(used)} of {whole} GiB" if whole else f"{_gib(used)} GiB"
-
-
-def _gib(size: float) -> str:
-    amount = size / GIB
-    return f"{amount:,.0f}" if amount >= 10 else f"{amount:.1f}"
+    return f"{gib_text(used)} of {whole} GiB" if whole else f"{gib_text(used)} GiB"
 
 
 def _rows(hosts: Iterable[HostRow]) -> Iterator[HostLine]:

@@ -25,7 +25,7 @@ _NARROW, _NARROWEST = 840, 560
 _BESIDE = 60
 #: Groups and hosts whose height is reserved, and the letters of lines that come later.
 _GROUPS, _HOSTS = 2, 2
-_STEPS, _NOW, _ENDS, _FACTS = (68, 85), 65, 85, 165
+_STEPS, _NOW, _ENDS, _FACTS = (74, 95), 65, 85, 165
 #: Pixels of a letter, and letters that bars and gaps take.
 _LETTER = 7
 _STEP, _BAR, _METER = 4, 32, 20

@@ -354,7 +354,13 @@ def _software(run: Run) -> str:
 
 def _dask(workers: Sequence[JoinedWorker]) -> str:
     threads, memory = sum(each.threads for each in workers), _memory(workers)
-    return f"{counted(len(workers), 'worker')}, {threads:,} threads, {memory / GIB:,.0f} GiB"
+    return f"{counted(len(workers), 'worker')}, {threads:,} threads, {gib_text(memory)} GiB"
+
+
+def gib_text(size: float) -> str:
+    """Return a number of GiB. With a decimal, a sum of some hosts agrees with theirs."""
+    amount = size / GIB
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:.1f}"
 
 
 def _memory(workers: Iterable[JoinedWorker]) -> int:

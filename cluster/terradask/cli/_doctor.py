@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.text_table import age_text
 from terradask.cli._invocation import (
     answer,
     asking_options,
@@ -80,7 +81,7 @@ def _terms(offer: Offer) -> str:
 def _show(one: StepResult) -> None:
     marks = {"passed": ("ok      ", "green"), "failed": ("failed  ", "red")}
     text, colour = marks.get(one.outcome, ("left out", "yellow"))
-    about = f"  {one.name:<{_WIDTH}} {one.seconds:6.1f} s  {one.what}"
+    about = f"  {one.name:<{_WIDTH}} {age_text(one.seconds, tenths=True):>11}  {one.what}"
     result(styled(text, fg=colour), about)
     indent = " " * (len(text) + 2 + _WIDTH + 1)
     if one.why_left_out:

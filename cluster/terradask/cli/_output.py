@@ -22,7 +22,7 @@ import click
 from terradask._common import text_table
 from terradask._common.colour import painted
 from terradask._common.dollars import usd_text
-from terradask._common.text_table import duration
+from terradask._common.text_table import age_text, duration
 from terradask_host.documents import plain_text
 
 #: Seconds without output after which a terminal shows what is waited for.
@@ -81,7 +81,7 @@ class _Waiting:
         began, pause = time.monotonic(), _WAITING_SECONDS
         while not self._ended.wait(pause):
             pause = 1.0
-            line = f"{self._text} ... {time.monotonic() - began:.0f} s"
+            line = f"{self._text} ... {age_text(time.monotonic() - began)}"
             line = line[: shutil.get_terminal_size().columns - 1]
             with self._drawing, contextlib.suppress(OSError, UnicodeError):
                 if not self._ended.is_set():

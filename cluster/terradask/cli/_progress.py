@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from terradask._common.text_table import age_text
 from terradask.cli._output import end_waiting, message, plain, styled
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class ProgressLines:
                 mark = styled("failed", fg="red") if failed else styled("done", fg="green")
                 if interrupted:
                     mark = styled("interrupted", fg="yellow")
-                self._line(f"{subject}: {phase:<11} ", mark, f"  {seconds:5.1f} s")
+                self._line(
+                    f"{subject}: {phase:<11} ", mark, f"  {age_text(seconds, tenths=True):>7}"
+                )
             case ResourceChanged(subject, address, action, "failed"):
                 self._line(f"{subject}: {action} {address} ", styled("failed", fg="red"))
             case ResourceChanged(subject, address, action, "interrupted"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.text_table import age_text
 from terradask.cli._invocation import answer, flag, interruption, json_option
 from terradask.cli._output import message
 
@@ -79,7 +80,7 @@ def start(port: int, region: str, bare: bool, iam: bool) -> None:
         info = start_daemon(
             port=port, region=region, baseline=not bare, enforce_iam=iam, on_step=message
         )
-    message(f"ready after {time.monotonic() - began:.0f} s")
+    message(f"ready after {age_text(time.monotonic() - began)}")
     _show(info, environment_of(info))
 
 

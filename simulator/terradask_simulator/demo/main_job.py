@@ -29,6 +29,7 @@ from terradask._common.progress import (
     ResourceChanged,
     Warned,
 )
+from terradask._common.text_table import age_text
 from terradask._doctor.account_check.network import leftovers, remove_cluster, remove_network
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._synthesis.configuration import begin_synthesis
@@ -78,8 +79,8 @@ class DemoPrinter:
     def ended(self, result: StepResult) -> None:
         """Print a step's duration; errors after the first are only printed."""
         if result.cause is None:
-            took = f"   {result.seconds:.1f} s; {self.seconds:.1f} s since the start"
-            self._write(painted(took, dim=True))
+            took, spent = (age_text(each, tenths=True) for each in (result.seconds, self.seconds))
+            self._write(painted(f"   {took}; {spent} since the start", dim=True))
         elif self._has_failed:
             self.show(f"while removing everything: {result.cause}")
         self._has_failed = self._has_failed or result.cause is not None
@@ -109,7 +110,9 @@ class DemoPrinter:
                 self._now(f"{subject}: {done}/{total} {action} {address}")
             case PhaseFinished(phase, subject, seconds, False):
                 self._now("")
-                self._write(painted(f"   {subject}: {phase} {seconds:.1f} s", dim=True))
+                self._write(
+                    painted(f"   {subject}: {phase} {age_text(seconds, tenths=True)}", dim=True)
+                )
             case Message(text):
                 self._write(painted(f"   {text}", dim=True))
             case Warned(text):
@@ -335,7 +338,7 @@ class MainJob:
         began = time.monotonic()
         cluster.scale(MANY)
         cluster.wait_for_workers(MANY)
-        self.printer.show(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
+        self.printer.show(f"{FEW} -> {MANY} in {age_text(time.monotonic() - began, tenths=True)}")
         workers = _workers(client)
         self.printer.check(f"{MANY} workers came", len(workers) == MANY, workers)
         self._keep(client, workers)
@@ -349,7 +352,7 @@ class MainJob:
         cluster.scale(FEW)
         wait_until(lambda: len(_workers(client)) <= FEW, limit_seconds=30, pause_seconds=0.1)
         left = _workers(client)
-        self.printer.show(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
+        self.printer.show(f"{MANY} -> {FEW} in {age_text(time.monotonic() - began, tenths=True)}")
         self.printer.check(f"{FEW} workers are left", len(left) == FEW, left)
         self._check_kept(client)
         client.publish_dataset(fingerprint=client.submit(data.fingerprint, self._kept[0]))
@@ -481,9 +484,8 @@ def run_demo(printer: DemoPrinter) -> None:
         tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
     ):
         MainJob(printer, Path(folder), calls).run()
-    printer.end(
-        f"Done in {printer.seconds:.0f} s: everything was as promised, and nothing is left."
-    )
+    took = age_text(printer.seconds)
+    printer.end(f"Done in {took}: everything was as promised, and nothing is left.")
 
 
 @contextlib.contextmanager
