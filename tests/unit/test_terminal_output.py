@@ -10,9 +10,10 @@ import sys
 
 import pytest
 
+from terradask._common.clock import age_text
 from terradask._common.colour import painted
 from terradask._common.progress import PhaseFinished
-from terradask._common.text_table import age_text, labelled, table
+from terradask._common.text_table import labelled, table
 from terradask.cli._progress import ProgressLines
 
 HEADS = ("name", "state", "region", "owner", "reason")

@@ -17,7 +17,7 @@ from distributed.core import Status
 
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.planned_hosts import planned_hourly_usd
-from terradask._common.clock import utc_text
+from terradask._common.clock import age_text, utc_text
 from terradask._common.dollars import shown_usd
 from terradask._common.naming import counted
 from terradask._common.progress import (
@@ -28,7 +28,6 @@ from terradask._common.progress import (
     Warned,
     is_interruption,
 )
-from terradask._common.text_table import age_text
 from terradask._dask import commands
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from terradask._common.clock import age_text
 from terradask._common.naming import counted
 from terradask._common.progress import (
     LaunchPlanned,
@@ -19,7 +20,6 @@ from terradask._common.progress import (
     ResourceChanged,
     Warned,
 )
-from terradask._common.text_table import age_text
 from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")

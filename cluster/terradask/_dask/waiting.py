@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
+from terradask._common.clock import age_text
 from terradask._common.naming import counted
-from terradask._common.text_table import age_text
 from terradask._dask.threads import cancelled
 from terradask.errors import InvalidInput, WorkersMissing
 

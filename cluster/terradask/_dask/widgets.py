@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO
 
-from terradask._common.text_table import age_text
+from terradask._common.clock import age_text
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:

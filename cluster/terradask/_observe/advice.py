@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._catalog.instance_types.constraints import select
 from terradask._catalog.instance_types.model import Supply
-from terradask._common.text_table import duration
+from terradask._common.clock import duration
 from terradask._observe.events import Event
 from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import Account

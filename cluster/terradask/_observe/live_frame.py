@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from terradask._common.clock import age_text, duration
 from terradask._common.dollars import shown_usd
 from terradask._common.naming import counted
-from terradask._common.text_table import age_text, duration
 from terradask._observe.live_view import GroupRow, HostRow, LiveView, Price, Use, gib_text
 from terradask._observe.making import CUT_SHORT, Step, share_of
 from terradask._observe.verdict import Verdict

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from terradask._common.clock import duration
 from terradask._common.naming import counted
-from terradask._common.text_table import duration
 from terradask._observe.making import Step
 from terradask._observe.shortfall import Pool
 from terradask._observe.status import OVER, DeploymentStatus, hosts_by_state, scheduler_text

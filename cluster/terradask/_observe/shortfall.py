@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from terradask._common.text_table import duration
+from terradask._common.clock import duration
 from terradask.errors import NoCapacity
 from terradask_host.rules.launch_problem import LaunchProblem
 

@@ -20,9 +20,9 @@ from typing import Any, TextIO
 import click
 
 from terradask._common import text_table
+from terradask._common.clock import age_text, duration
 from terradask._common.colour import painted
 from terradask._common.dollars import usd_text
-from terradask._common.text_table import age_text, duration
 from terradask_host.documents import plain_text
 
 #: Seconds without output after which a terminal shows what is waited for.

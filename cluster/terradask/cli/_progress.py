@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from terradask._common.text_table import age_text
+from terradask._common.clock import age_text
 from terradask.cli._output import end_waiting, message, plain, styled
 
 if TYPE_CHECKING:

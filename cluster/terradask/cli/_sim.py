@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask._common.text_table import age_text
+from terradask._common.clock import age_text
 from terradask.cli._invocation import answer, flag, interruption, json_option
 from terradask.cli._output import message
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.clock import duration
 from terradask._common.naming import counted
-from terradask._common.text_table import duration
 from terradask.cli._completion import cluster_argument, complete_stack
 from terradask.cli._invocation import (
     answer,

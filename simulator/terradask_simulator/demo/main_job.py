@@ -19,6 +19,7 @@ from typing import Any
 
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed_zones
+from terradask._common.clock import age_text
 from terradask._common.colour import painted
 from terradask._common.polling import wait_until
 from terradask._common.progress import (
@@ -29,7 +30,6 @@ from terradask._common.progress import (
     ResourceChanged,
     Warned,
 )
-from terradask._common.text_table import age_text
 from terradask._doctor.account_check.network import leftovers, remove_cluster, remove_network
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._synthesis.configuration import begin_synthesis
