@@ -68,8 +68,9 @@ LIMITS_FORMAT = 1
 #: Key prefix of networks' states, in their bucket.
 NETWORK_STATES = "workspaces/"
 
-#: Key prefix of runs' accounts.
+#: Key prefix of runs' accounts, and the name of all clusters' starts beside them.
 ACCOUNTS = "accounts/"
+STARTING = "starting.json"
 
 #: Key prefix of the history of applies and destroys.
 HISTORY = "history/"

@@ -141,6 +141,10 @@ def test_the_life_of_ones_own_cluster_and_nothing_of_others(
     run = {"Bucket": BUCKET, "Key": "clusters/one/run.json"}
     assert refused(s3.put_object, **run, Body=b"{}")
     assert refused(s3.delete_object, **run)
+    (account,) = owner.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="accounts/")["Contents"]
+    assert account["Key"].endswith("/mine-x.json")
+    their_account = account["Key"].replace("mine-x", "one")
+    assert refused(s3.put_object, Bucket=BUCKET, Key=their_account, Body=b"{}")
     role = "terradask-teams.one-scheduler"
     assert refused(iam.put_role_policy, RoleName=role, PolicyName="x", PolicyDocument=EVERYTHING)
     assert refused(

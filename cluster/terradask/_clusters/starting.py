@@ -22,7 +22,7 @@ from terradask.errors import AccessDenied, AwsError, DocumentFormat, TerradaskEr
 from terradask_host.document_fields import Record
 from terradask_host.documents import UNREADABLE
 from terradask_host.rules.limits import Running, Size, Use
-from terradask_modules.names import ACCOUNTS
+from terradask_modules.names import ACCOUNTS, STARTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-_KEY = "starting.json"
 _FORMAT = 1
 _MOST_BYTES = 2**20
 
@@ -103,7 +102,7 @@ class Version:
 class StartingBook:
     """The workspace's object of starts.
 
-    Permissions needed: ``s3:GetObject`` and ``PutObject`` on ``accounts/*``, ``s3:ListBucket``.
+    Permissions needed: ``s3:GetObject`` and ``PutObject`` on it, ``s3:ListBucket``.
     """
 
     aws: Aws
@@ -111,7 +110,7 @@ class StartingBook:
 
     def read(self) -> Version:
         """Return the current starts; an unreadable object has none."""
-        found = self._store.read(_KEY, most_bytes=_MOST_BYTES)
+        found = self._store.read(STARTING, most_bytes=_MOST_BYTES)
         if found is None:
             return Version()
         try:
@@ -120,7 +119,7 @@ class StartingBook:
                 raise ValueError(f"format {document['format']}")
             starts = Starts.read(document)
         except (*UNREADABLE, DocumentFormat) as error:
-            logger.debug("%s%s is unreadable: %s", ACCOUNTS, _KEY, error)
+            logger.debug("%s%s is unreadable: %s", ACCOUNTS, STARTING, error)
             return Version(etag=found.etag)
         return Version(starts.current(self.now()), found.etag)
 
@@ -128,8 +127,8 @@ class StartingBook:
         """Replace a version; return whether it was still current."""
         content = as_json({"format": _FORMAT, **asdict(starts)})
         if version.etag is None:
-            return self._store.claim(_KEY, content)
-        return self._store.replace(_KEY, content, version.etag)
+            return self._store.claim(STARTING, content)
+        return self._store.replace(STARTING, content, version.etag)
 
     def now(self) -> float:
         """Return the time by AWS's clock, in seconds since the epoch."""

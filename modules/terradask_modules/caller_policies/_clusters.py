@@ -18,6 +18,7 @@ from terradask_modules.names import (
     REPORTS,
     SESSION_DOCUMENT,
     SOFTWARE,
+    STARTING,
     TAG_CLUSTER,
     TAG_GROUP,
     TAG_ROLE,
@@ -150,7 +151,10 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.objects("clusters/", "/*"),
         ),
         # Callers update runs' costs, and have no right to remove them.
-        allow("KeepAccounts", ["s3:GetObject", "s3:PutObject"], f"{scope.bucket}/{ACCOUNTS}*"),
+        allow("ReadAccounts", "s3:GetObject", f"{scope.bucket}/{ACCOUNTS}*"),
+        allow("KeepAccounts", "s3:PutObject", scope.objects(f"{ACCOUNTS}*/", ".json")),
+        # No name is in it: starts of all clusters take turns.
+        allow("TakeTurns", "s3:PutObject", f"{scope.bucket}/{ACCOUNTS}{STARTING}"),
         # The record of actions: existing entries are neither changed nor removed. IAM can't check
         # the name in a new one.
         allow("ReadHistory", "s3:GetObject", f"{scope.bucket}/{HISTORY}*"),

@@ -238,6 +238,7 @@ def own(*names: str, **fields: Any) -> CallerScope:
 TEAM = own("team-a-*", "etl")
 OURS, THEIRS = ("team-a-x", "etl"), ("team-a", "team-ab", "team-b-x", "etl-2", "et", "ml")
 BUCKET = f"arn:aws:s3:::terradask-team-{ACCOUNT}-eu-west-1"
+RUN = "20261124T080000Z-1f3a9c"
 SECRETS = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/terradask/team/terradask-team."
 PROFILE = ROLE.replace("role/", "instance-profile/")
@@ -283,6 +284,7 @@ def acts(cluster: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("s3:DeleteObject", f"{BUCKET}/clusters/{cluster}/terraform.tfstate", object_),
         ("s3:PutObject", f"{BUCKET}/applied/clusters/{cluster}.json", object_),
         ("s3:PutObject", f"{BUCKET}/reports/{cluster}/events.json", object_),
+        ("s3:PutObject", f"{BUCKET}/accounts/{RUN}/{cluster}.json", object_),
         ("iam:PassRole", f"{ROLE}{cluster}-worker", to_ec2),
         ("iam:CreateRole", f"{ROLE}{cluster}-worker", {**asked, **bound}),
         ("iam:PutRolePolicy", f"{ROLE}{cluster}-scheduler", bound),
@@ -303,8 +305,13 @@ def test_only_ones_own_clusters_are_made_changed_and_used() -> None:
     # Others are still listed.
     for action in ("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"):
         assert may("user", action, "*", TEAM, **{"aws:RequestedRegion": "eu-west-1"})
-    seen = f"{BUCKET}/clusters/ml/cluster.json"
-    assert may("user", "s3:GetObject", seen, TEAM, **{"aws:ResourceAccount": ACCOUNT})
+    object_ = {"aws:ResourceAccount": ACCOUNT}
+    for seen in ("clusters/ml/cluster.json", f"accounts/{RUN}/ml.json", "accounts/starting.json"):
+        assert may("user", "s3:GetObject", f"{BUCKET}/{seen}", TEAM, **object_)
+    # Starts of all clusters take turns by one object.
+    for given in (TEAM, anybody):
+        assert may("user", "s3:PutObject", f"{BUCKET}/accounts/starting.json", given, **object_)
+        assert not may("user", "s3:PutObject", f"{BUCKET}/accounts/other", given, **object_)
 
 
 def test_sessions_lead_to_ones_own_schedulers() -> None:
