@@ -34,11 +34,10 @@ MORE_SECONDS = 20.0
 
 def test_an_hour(sim: Simulator, sim_environ: dict[str, str], tmp_path: Path) -> None:
     draws = drawn("an hour")
-    standby = draws.randint(0, 2)
-    join_seconds = WHOLE_JOIN_SECONDS if standby else TIMING["join_seconds"]
+    standby = draws.randint(1, 2)
     with (
         sim.hollow_hosts(),
-        sim.time_hosts(**{**TIMING, "join_seconds": join_seconds}),
+        sim.time_hosts(**{**TIMING, "join_seconds": WHOLE_JOIN_SECONDS}),
         sim.linger_terminating(30),
         sim.delay_launches(0.1),
         Soak(sim, "soak", draws, tmp_path, spot=True, standby=standby) as soak,
@@ -61,7 +60,7 @@ def test_an_hour(sim: Simulator, sim_environ: dict[str, str], tmp_path: Path) ->
         invariants.removed_unretired(sim, "soak", soak.witness, lost=soak.faults.lost, until=ending)
         == []
     )
-    seconds = join_seconds + MORE_SECONDS
+    seconds = WHOLE_JOIN_SECONDS + MORE_SECONDS
     assert invariants.unjoined(sim, "soak", soak.witness.joined, seconds=seconds) == []
 
 
