@@ -28,6 +28,23 @@ def test_ctrl_c_says_what_is_left(
     assert "interrupted\n  to do: terradask destroy etl removes it" in capsys.readouterr().err
 
 
+def test_ctrl_c_at_a_question_is_reported_on_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(text: str) -> str:
+        print(text, end="")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    monkeypatch.setattr(
+        command.get_command(click.Context(command), "completion"),
+        "callback",
+        lambda shell: click.prompt("who", err=True),
+    )
+    assert run(["completion", "bash"]) == 130
+    assert capsys.readouterr().err == "who: \ninterrupted\n"
+
+
 def test_what_became_of_a_cluster_is_said_with_an_interrupt_or_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,6 +105,9 @@ def _interrupted(invocation: Invocation, error: BaseException) -> int:
             document = {"error": "Interrupted", "problem": text, "advice": advice}
             click.echo(json.dumps(document), err=True)
         else:
+            # click ends the terminal's line after an interrupt, but not after a question's.
+            if isinstance(error, click.Abort) and error.__cause__ is None:
+                message("")
             lines = [*(f"  {note}" for note in left), *todo]
             message(
                 styled("interrupted", fg="yellow", bold=True), "\n".join([problem[11:], *lines])
