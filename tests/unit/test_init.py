@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from terradask.cli._app import command
-from terradask.errors import InvalidInput
+from terradask.errors import InvalidInput, RegionUnusable
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import Settings
 
@@ -74,18 +75,85 @@ def test_in_a_terminal_enter_takes_what_is_in_brackets(monkeypatch: pytest.Monke
 
 
 def test_a_wrong_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:1/")
-    typed = "A_B\nresearch\nus-east-2\nhome\nme\n198.51.100.7\nBucket_\nmy-states\n"
+    typed = "A_B\nresearch\nus-east-2\nhome\n198.51.100.7\nBucket_\nmy-states\n"
     found = asked(monkeypatch, typed)
     assert found.exit_code == 0, found.output
-    assert "workspace.name can't be this" in found.output
-    assert "'home/32' is not a CIDR block" in found.output
-    assert "Your own address can't be found" in found.output
+    assert "the workspace's name can't be used" in found.output
+    assert "'home' does not appear to be an IPv4 or IPv6 network\n  given: home\n" in found.output
+    assert "'Bucket_' is not the name of an S3 bucket" in found.output
     assert found.output.count("state's bucket") == 0
     given = settings()
     assert (given.workspace.name, given.workspace.region) == ("research", "us-east-2")
     assert [rule.cidr for rule in given.network.ingress] == ["198.51.100.7/32"]
     assert given.state.bucket == "my-states"
+
+
+def test_enter_does_not_repeat_a_default_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:1/")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "nowhere")
+    found = asked(monkeypatch, "\n\n\nus-east-2\n\n\nME\nSSM\n\n")
+    assert found.exit_code == 0, found.output
+    assert found.output.count("[nowhere]: ") == found.output.count("[me]: ") == 1
+    assert "to do: answer with this machine's IPv4 address, ssm or none" in found.output
+    assert "allow_ingress_from" not in found.output
+    assert found.output.count("Your own address can't be found") == 2
+    assert (settings().workspace.region, settings().cluster.connect) == ("us-east-2", "ssm")
+
+
+def test_questions_fit_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(monkeypatch, "\nap-southeast-1\nnone\n\n")
+    assert found.exit_code == 0, found.output
+    assert max(map(len, found.output.splitlines())) < 80
+
+
+@pytest.mark.parametrize(
+    ("clients", "why"),
+    [
+        ("2001:db8::1", "schedulers are reached over IPv4, and this is IPv6"),
+        ("2001:db8::1/56", "schedulers are reached over IPv4, and this is IPv6"),
+        ("everyone", "'everyone' does not appear to be"),
+        ("203.0.113.7/24", "203.0.113.7/24 has host bits set"),
+    ],
+)
+def test_a_wrong_address_is_shown_as_given(clients: str, why: str) -> None:
+    error = run("--clients", clients).exception
+    assert isinstance(error, InvalidInput)
+    assert why in error.problem
+    assert error.given == clients
+    assert "a block such as 203.0.113.0/24, me, ssm or none" in str(error.allowed)
+
+
+@pytest.mark.parametrize("word", ["none", "no", "me", "ssm", "None"])
+def test_an_answer_to_another_question_is_no_bucket(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = asked(monkeypatch, f"\n\nnone\n{word}\n\n")
+    assert f"'{word}' is not taken for a bucket's name" in found.output
+    assert "own (Enter), which the first plan creates" in found.output
+    assert settings().state.bucket is None
+
+
+def test_a_region_that_aws_does_not_have_is_refused() -> None:
+    error = run("--region", "eu-cental-1").exception
+    assert isinstance(error, RegionUnusable)
+    assert "eu-central-1" in str(error.allowed)
+
+
+def test_a_folder_without_the_right_to_write_is_refused_before_the_first_question(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.access", lambda _path, mode: mode != os.W_OK)
+    found = asked(monkeypatch, "")
+    assert isinstance(found.exception, InvalidInput)
+    assert f"no right to write in {tmp_path}" in str(found.exception)
+    assert "Enter takes" not in found.output
+
+
+def test_a_file_in_place_of_the_folder_is_an_error_with_advice() -> None:
+    Path("taken").touch()
+    error = run("--out", "taken/team").exception
+    assert isinstance(error, InvalidInput)
+    assert "write it to another folder with --out" in str(error)
 
 
 def test_an_interruption_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def own_cidr(url: str) -> str:
-    """Return this machine's address, as ``203.0.113.7/32``. Raises `EndpointUnreachable`."""
+def own_cidr(url: str, advice: str = _INSTEAD) -> str:
+    """Return this machine's address, as ``203.0.113.7/32``. Raises `EndpointUnreachable`, with the
+    advice, by default for Python.
+    """
     try:
         with build_opener(_NoRedirect).open(url, timeout=_SECONDS) as answer:
             text = answer.read(_MOST_BYTES).decode("ascii", "replace").strip()
@@ -35,7 +37,7 @@ def own_cidr(url: str) -> str:
         raise EndpointUnreachable(
             "Your own address can't be found: the service doesn't answer.",
             given=f"{url}: {getattr(error, 'reason', error)}",
-            advice=_INSTEAD,
+            advice=advice,
         ) from error
     try:
         address = ip_address(text)
@@ -43,13 +45,13 @@ def own_cidr(url: str) -> str:
         raise EndpointUnreachable(
             "Your own address can't be found: the service's answer is not an address.",
             given=f"{url}: {text[:60]!r}",
-            advice=_INSTEAD,
+            advice=advice,
         ) from error
     if not isinstance(address, IPv4Address):
         raise EndpointUnreachable(
             "Your own address is IPv6, but schedulers are reached over IPv4.",
             given=str(address),
             allowed="an IPv4 address",
-            advice=_INSTEAD,
+            advice=advice,
         )
     return f"{address}/32"

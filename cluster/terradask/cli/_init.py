@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import click
 
 from terradask.cli._completion import completing
 from terradask.cli._invocation import answer, current, flag, json_option, yes_option
-from terradask.cli._output import message
+from terradask.cli._output import message, styled, waiting
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 if TYPE_CHECKING:
@@ -24,14 +25,23 @@ if TYPE_CHECKING:
 
 #: Answers to the question about clients, beside blocks of addresses.
 ME, SESSIONS, NONE = "me", "ssm", "none"
+#: The answer for terradask's own bucket, and words that answer another question.
+_OWN, _NO_BUCKETS = "own", (ME, SESSIONS, NONE, "no", "yes")
+
+_CLIENTS = """\
+who reaches schedulers:
+  me    this machine's public address
+  ssm   who may use Session Manager, without an inbound rule
+  none  no address yet
+or an IPv4 address or block, such as 203.0.113.7 or 203.0.113.0/24"""
 
 
 @completing
 def _complete_region(_ctx: click.Context) -> list[str]:
     """Return the regions, without a call to AWS."""
-    import botocore.session
+    from terradask._aws.translation import known_regions
 
-    return botocore.session.get_session().get_available_regions("ec2")
+    return list(known_regions())
 
 
 @click.command(short_help="Ask a few questions, and write terradask.toml")
@@ -42,8 +52,8 @@ def _complete_region(_ctx: click.Context) -> list[str]:
     metavar="WHO",
     shell_complete=completing(lambda _: (ME, SESSIONS, NONE)),
     help=(
-        "Who reaches schedulers: me (this machine's public address), a block such as "
-        "203.0.113.7/32, ssm (by Session Manager, without an inbound rule), or none."
+        "Who reaches schedulers: me (this machine's public address), an IPv4 address "
+        "or block, ssm (by Session Manager, without an inbound rule), or none."
     ),
 )
 @click.option("--state-bucket", metavar="NAME", help="An own bucket for the network's state.")
@@ -121,29 +131,22 @@ def _asked() -> Answers:
     message("Enter takes the value in brackets; Ctrl-C writes nothing.")
     name = _ask("name of the workspace, part of every resource's name", "default", _name)
     region = _ask("AWS region", _own_region(), _region)
-    clients = _ask(
-        "who reaches schedulers: me (this machine's address), a block such as 203.0.113.7/32, "
-        "ssm (Session Manager, without an inbound rule), none",
-        ME,
-        _clients,
-    )
-    bucket = _ask(
-        "bucket of the network's state: own (the first plan creates it), or the name of one",
-        "own",
-        _bucket,
-    )
+    message(_CLIENTS)
+    clients = _ask("me, ssm, none, or an address or block", ME, _clients)
+    message("the network's state is in a bucket: own, which the first plan creates, or yours")
+    bucket = _ask("own, or the bucket's name", _OWN, _bucket)
     return Answers(name, region, clients, bucket)
 
 
-def _ask(question: str, default: str, check: Callable[[str], str | None]) -> str | None:
-    def checked(text: str) -> str | None:
+def _ask(question: str, default: str | None, check: Callable[[str], str | None]) -> str | None:
+    """Ask until the answer is right. A wrong default is offered once: Enter would repeat it."""
+    while True:
+        text = click.prompt(question, default=default, err=True).strip()
         try:
-            return check(text.strip())
+            return check(text)
         except TerradaskError as error:
-            raise click.BadParameter(str(error)) from error
-
-    found: str | None = click.prompt(question, default=default, value_proc=checked, err=True)
-    return found
+            message(styled("error: ", fg="red", bold=True), str(error))
+            default = None if text == default else default
 
 
 def _completed(given: Answers) -> Answers:
@@ -162,31 +165,52 @@ def _name(text: str) -> str:
 
 
 def _region(text: str) -> str:
-    return _checked("workspace.region", text)
+    from terradask._aws.translation import known_regions, unknown_region
+
+    region = _checked("workspace.region", text)
+    if region not in known_regions():
+        raise unknown_region(region)
+    return region
 
 
 def _clients(text: str) -> str | None:
     """Return a block of addresses, ``ssm``, or None."""
-    if text == NONE:
-        return None
-    if text == SESSIONS:
-        return text
-    if text == ME:
-        text = _own_block()
-        message(f"this machine's public address: {text}")
-    elif "/" not in text:
-        text = f"{text}/32"
-    return _checked("network.ingress", text, [{"cidr": text}])
+    word = text.lower()
+    if word in (NONE, SESSIONS):
+        return None if word == NONE else word
+    block = _own_block() if word == ME else _block(text)
+    return _checked("network.ingress", block, [{"cidr": block}])
+
+
+def _block(text: str) -> str:
+    """Return the block of an IPv4 address or block; of one address it is a /32."""
+    allowed = "an IPv4 address, a block such as 203.0.113.0/24, me, ssm or none"
+    try:
+        # Host bits aren't what is wrong with IPv6.
+        block = ip_network(text, strict=":" not in text)
+    except ValueError as error:
+        raise InvalidInput(f"not an address: {error}", given=text, allowed=allowed) from error
+    if not isinstance(block, IPv4Network):
+        problem = "schedulers are reached over IPv4, and this is IPv6"
+        raise InvalidInput(problem, given=text, allowed=allowed)
+    return str(block)
 
 
 def _bucket(text: str) -> str | None:
-    return None if text == "own" else _checked("state.bucket", text)
+    word = text.lower()
+    if word in _NO_BUCKETS:
+        raise InvalidInput(
+            f"{text!r} is not taken for a bucket's name, and the state needs a bucket",
+            allowed="own (Enter), which the first plan creates, or the name of yours",
+        )
+    return None if word == _OWN else _checked("state.bucket", text)
 
 
 def _checked(setting: str, given: str, value: Any = None) -> str:
     """Return what is given, if the setting can be this, or the value made of it."""
     from pydantic import ValidationError
 
+    from terradask_stacks.findings import findings_of
     from terradask_stacks.settings import Settings
 
     section, _, name = setting.partition(".")
@@ -194,8 +218,10 @@ def _checked(setting: str, given: str, value: Any = None) -> str:
         Settings.model_validate({section: {name: value or given}})
         return given
     except ValidationError as error:
-        why = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise InvalidInput(f"{setting} can't be this: {why}", given=given) from error
+        why = findings_of(error, model=Settings, origins={})[0]
+        raise InvalidInput(
+            why.problem, given=given, allowed=why.allowed, advice=why.advice
+        ) from error
 
 
 def _own_region() -> str:
@@ -213,13 +239,20 @@ def _own_block() -> str:
     from terradask_stacks.settings import Settings
 
     url = os.environ.get("TERRADASK_WORKSPACE__OWN_ADDRESS_URL")
-    return own_cidr(url or Settings().workspace.own_address_url)
+    url = url or Settings().workspace.own_address_url
+    with waiting(f"asking {url}"):
+        block = own_cidr(url, advice="answer with this machine's IPv4 address, ssm or none")
+    message(f"this machine's public address: {block}")
+    return block
 
 
 # ---- the file and the bucket ---------------------------------------------------------------------
 
 
 def _check_new(path: Path, *, force: bool) -> None:
+    folder = next(each for each in path.absolute().parents if each.exists())
+    if not os.access(folder, os.W_OK):
+        raise _unwritable(path, f"no right to write in {folder}")
     if path.exists() and not force:
         raise InvalidInput(
             f"{path.name} exists already",
@@ -233,10 +266,22 @@ def _write(path: Path, answers: Answers, *, every: bool, force: bool) -> None:
     from terradask_stacks.files import write_whole
     from terradask_stacks.starter_file import short_toml, starter_toml
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    text = starter_toml(answers) if every else short_toml(answers)
     # While the questions were answered, another command may have written it.
     _check_new(path, force=force)
-    write_whole(path, starter_toml(answers) if every else short_toml(answers), mode=0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text, mode=0o644)
+    except OSError as error:
+        raise _unwritable(path, error.strerror) from error
+
+
+def _unwritable(path: Path, why: str | None) -> InvalidInput:
+    return InvalidInput(
+        f"{path.name} can't be written: {why}",
+        given=path.absolute(),
+        advice="write it to another folder with --out",
+    )
 
 
 def _create_bucket(path: Path) -> tuple[str, bool]:
