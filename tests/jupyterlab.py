@@ -18,7 +18,7 @@ _TOKEN = "in-a-test-on-loopback"
 #: Settings of its extensions: the terminal's lines are text beside their picture, and nothing is
 #: asked of the internet.
 _SETTINGS = {
-    "terminal-extension/plugin": {"screenReaderMode": True, "fontSize": 12, "theme": "dark"},
+    "terminal-extension/plugin": {"screenReaderMode": True, "fontSize": 12, "theme": "inherit"},
     "apputils-extension/themes": {"adaptive-theme": True},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }

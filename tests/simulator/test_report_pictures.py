@@ -29,6 +29,7 @@ SCREEN, PHONES_SCREEN = 900, 844
 SHOWN = {
     ("replaced-vpc", "github", WIDE): "comment-replaced-vpc",
     ("replaced-vpc", "gitlab", WIDE): "comment-replaced-vpc-gitlab",
+    ("replaced-vpc", "github", PHONE): "comment-replaced-vpc-phone",
     ("fifty-stacks", "github", WIDE): "comment-fifty-stacks",
 }
 #: Elements that are wider than the page's text, unless they scroll by themselves.

@@ -153,14 +153,14 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
     expect(view.locator("a")).to_have_count(0)
 
 
-def keep_in_both(cell: Locator, name: str, folder: Path) -> None:
+def keep_in_both(what: Locator, name: str, folder: Path) -> None:
     """Take pictures in light and dark."""
-    page = cell.page
+    page = what.page
     for scheme, suffix, is_light in (("dark", "-dark", "false"), ("light", "", "true")):
         page.emulate_media(color_scheme=scheme)
         page.locator(f"body[data-jp-theme-light={is_light}]").wait_for(state="attached")
         page.wait_for_timeout(300)
-        keep(cell, f"{name}{suffix}.png", folder)
+        keep(what, f"{name}{suffix}.png", folder)
 
 
 def test_a_terminal_shows_a_cluster_that_starts(
@@ -181,7 +181,7 @@ def test_a_terminal_shows_a_cluster_that_starts(
         page.keyboard.type(f"clear; {sys.executable} -m terradask status nightly --watch\n")
         rows = page.locator(".jp-Terminal-body .xterm-accessibility-tree")
         expect(rows).to_contain_text("20 running", timeout=PATIENCE_MS)
-        keep(page.locator(".jp-Terminal-body"), "terminal-watch.png", tmp_path)
+        keep_in_both(page.locator(".jp-Terminal-body"), "terminal-watch", tmp_path)
         for width in (640, 1_600):
             page.keyboard.press("Control+c")
             expect(rows).to_contain_text("closed; nothing was changed", timeout=PATIENCE_MS)
