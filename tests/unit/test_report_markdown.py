@@ -91,9 +91,10 @@ def test_policy_and_cost_have_their_places():
     assert "waived until 2026-12-31" in text
     assert "until the move" in text
     assert (
-        r"| `workers`<br>m6i.xlarge | \$0.00<br><sub>0 times \$0.1920 an "
-        r"hour</sub> | \$1,401.60<br><sub>10 times \$0.1920 an hour</sub> |"
+        r"| `workers`<br>m6i.xlarge | \$0.00<br><sub>0 × \$0.1920 an "
+        r"hour</sub> | \$1,401.60<br><sub>10 × \$0.1920 an hour</sub> |"
     ) in text
+    assert r"| \$32.85<br><sub>\$0.0450 an hour</sub> | \$32.85<br>" in text
     assert r"**\$32.85**" in text
     assert "AWS Price List API, us-east-1, 2026-11-01; 1 without a price" in text
     in_terminal = to_text(report(cost=COST))

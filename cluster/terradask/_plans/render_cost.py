@@ -78,15 +78,15 @@ def _item(item: CostItem) -> str:
     # Few columns and no long word, for a phone; the type is clear from what it is.
     name = item.address.partition(".")[2] or item.address
     what = f"{code(name)}<br>{escaped(item.what)}{note}"
-    each = price(item.unit_hourly_usd, digits=4)
+    each = f"{price(item.unit_hourly_usd, digits=4)} an hour"
     sizes = ((item.desired, item.desired_hourly_usd), (item.maximum, item.maximum_hourly_usd))
-    cells = [
-        "-"
-        if hourly is None
-        else f"{_monthly(hourly)}<br>{small(escaped(f'{number} times {each} an hour'))}"
-        for number, hourly in sizes
-    ]
+    cells = ["-" if usd is None else _cell(usd, number, each) for number, usd in sizes]
     return row([what, *cells])
+
+
+def _cell(hourly: Decimal, number: int, each: str) -> str:
+    by_the_hour = each if number == 1 else f"{number} × {each}"
+    return f"{_monthly(hourly)}<br>{small(escaped(by_the_hour))}"
 
 
 def _monthly(hourly: Decimal) -> str:

@@ -251,7 +251,8 @@ def _origin(report: WorkspaceReport) -> Iterator[Section]:
         made = min(plan.summary.created_at for plan in report.plans)
         expiry = min(plan.expires_at for plan in report.plans)
         until = f", to be applied until {escaped(expiry)}" if expiry else ""
-        lines.append(f"plans of {escaped(made)}{until}: {', '.join(each)}")
+        what = "plan" if len(report.plans) == 1 else "plans"
+        lines.append(f"{what} of {escaped(made)}{until}: {', '.join(each)}")
     if len(report.plans) > NAMED_STACKS:
         yield fold(
             "Origin", Rank.ORIGIN, [f"- {line}\n" for line in lines], name="origin", what="plans"
