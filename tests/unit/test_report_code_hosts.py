@@ -78,7 +78,9 @@ def hostile() -> WorkspaceReport:
         ),
     )
     made = of_changes(*changes, stack="etl")
-    summary = replace(made.summary, drift=changes[:1], outputs=(value,))
+    alike = (replace(changes[0], address=f"a.{i} {MEANT}", type=MEANT) for i in range(3))
+    alone = replace(changes[0], attributes=(replace(value, after=MEANT.upper()),))
+    summary = replace(made.summary, drift=(alone, *alike), outputs=(value,))
     plan = replace(
         made, summary=summary, findings=FINDINGS, hardware={"workers": MEANT}, environment=MEANT
     )

@@ -102,8 +102,10 @@ def test_equal_lists_and_nested_values_are_one_line() -> None:
     before = {"l": ["a", "b"], "n": 1, "m": {"k": [{"p": 1}, {"p": 2}]}}
     after = {"l": ["a", "c"], "n": 2.5, "m": {"k": [{"p": 3}, {"p": 2}]}}
     text = lines(planned(*(entry(f"aws_thing.n{i}", "update", before, after) for i in range(4))))
-    (line,) = [line for line in text if line.startswith("- **4 resources**")]
-    assert line == ("- **4 resources**: `l` `a, b` → `a, c`; `m.k[*].p` `1` → `3`; `n` `1` → `2.5`")
+    (line,) = [line for line in text if line.startswith("- **4 ")]
+    assert line == (
+        "- **4 `aws_thing` resources**: `l` `a, b` → `a, c`; `m.k[*].p` `1` → `3`; `n` `1` → `2.5`"
+    )
 
 
 def test_new_values_are_not_compared_with_nothing_and_stacks_are_named_once() -> None:

@@ -53,6 +53,8 @@ def test_a_tag_of_a_network_and_three_clusters_is_one_line() -> None:
     )
     assert "$" not in text
     assert "CAUTION" not in text
+    assert "<br>plans of 2026-11-20" in text
+    assert "<br>plan of 2026-11-20" in to_markdown(change("one-value"))
     in_terminal = to_text(change("changed-tag"), details=False).splitlines()
     assert len(in_terminal) <= 15
     assert '  ~ 43 resources: tags.cost-centre = "4711" -> "4712"' in in_terminal
@@ -117,6 +119,8 @@ def test_fifty_stacks_are_one_screen_before_the_first_fold() -> None:
     assert "`aws_autoscaling_group.workers` is destroyed" in before_folds
     assert "- **together**: \\$" in before_folds
     assert len(to_text(change("fifty-stacks"), details=False).splitlines()) <= 60
+    # What only resources of one type have names it.
+    assert "- **8 `aws_autoscaling_group` resources** (in 8 stacks): `max_size`" in before_folds
     # The fold has every stack.
     whole = to_markdown(change("fifty-stacks"))
     assert all(f"team-{number:02}-nightly" in whole for number in range(48))

@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from terradask._common.naming import counted
 from terradask._plans.documents import DocumentChange
 from terradask._plans.policy.values import AttributeChange, top_level
 from terradask._plans.summary import Change, PlanSummary, values_beside_documents
@@ -22,7 +22,7 @@ _TAG = re.compile(
     r"(?:tag_specifications\[\d+\]\.tags\.|tags\.)(?P<key>.+)|tag\.(?P<own>.+)\.value"
 )
 #: That instances get a new tag of their Auto Scaling group, as all tags here.
-_PROPAGATED = re.compile(r"tag\..+\.propagate_at_launch")
+_PROPAGATED = re.compile(r"(tag\..+)\.propagate_at_launch")
 #: The last index in a path.
 _INDEX = re.compile(r"\[\d+\](?!.*\[\d+\])")
 #: Digits of a document's hash in a report.
@@ -42,13 +42,16 @@ class EqualChange:
     """Values that change alike in many resources."""
 
     values: tuple[AttributeChange, ...]
-    #: Stack -> the number of its resources.
-    resources: Mapping[str, int]
+    #: The change of each resource, with all its values.
+    changes: tuple[ChangeIn, ...]
 
     @property
-    def number(self) -> int:
-        """The number of resources."""
-        return sum(self.resources.values())
+    def by_stack(self) -> Mapping[str, list[str]]:
+        """Stack -> the addresses of its resources."""
+        found: dict[str, list[str]] = {}
+        for one in self.changes:
+            found.setdefault(one.stack, []).append(one.change.address)
+        return found
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,21 @@ def gather(
     """
     wanted = frozenset(actions)
     every = [
-        ChangeIn(summary.stack, joined_lists(change))
+        ChangeIn(summary.stack, joined_lists(_tags_once(change)))
         for summary in summaries
         for change in summary.changes
         if change.action in wanted
     ]
+    return _gathered(every, least)
+
+
+def gather_drift(summaries: Iterable[PlanSummary]) -> Gathered:
+    """Gather what was changed outside Terraform in the same way, with each entry of a list."""
+    every = [ChangeIn(s.stack, _tags_once(change)) for s in summaries for change in s.drift]
+    return _gathered(every, _MANY)
+
+
+def _gathered(every: Sequence[ChangeIn], least: int) -> Gathered:
     found: dict[str, AttributeChange] = {}
     places: dict[str, dict[int, None]] = {}
     for at, one in enumerate(every):
@@ -93,7 +106,7 @@ def gather(
     for key in sorted(many, key=lambda key: found[key].path):
         together.setdefault(tuple(places[key]), []).append(found[key])
     equal = [
-        EqualChange(tuple(values), dict(Counter(every[at].stack for at in ats)))
+        EqualChange(tuple(values), tuple(every[at] for at in ats))
         for ats, values in together.items()
     ]
     rest = []
@@ -104,7 +117,15 @@ def gather(
         if is_known or not is_equal:
             rest.append(left)
     return Gathered(
-        tuple(sorted(equal, key=lambda one: (-one.number, one.values[0].path))), tuple(rest)
+        tuple(sorted(equal, key=lambda one: (-len(one.changes), one.values[0].path))), tuple(rest)
+    )
+
+
+def counted_resources(changes: Sequence[ChangeIn], written: Callable[[str], str] = str) -> str:
+    """Return the number of resources, with their type, as `written`, if all are of one."""
+    types = {one.change.type for one in changes}
+    return counted(
+        len(changes), f"{written(types.pop())} resource" if len(types) == 1 else "resource"
     )
 
 
@@ -114,24 +135,30 @@ def common_path(path: str) -> str:
     return f"tags.{tag['key'] or tag['own']}" if tag else path
 
 
+def _tags_once(change: Change) -> Change:
+    """Return a change in which an equal tag is written once."""
+    paths = {value.path for value in change.attributes}
+    kept: dict[str, AttributeChange] = {}
+    for value in change.attributes:
+        own = _PROPAGATED.fullmatch(value.path)
+        # In drift, an empty tag has no value beside it.
+        if own and f"{own[1]}.value" in paths and (value.before, value.after) == (None, True):
+            continue
+        path = common_path(value.path) if value.known else value.path
+        kept.setdefault(_key(value), replace(value, path=path))
+    return replace(change, attributes=tuple(kept.values()))
+
+
 def joined_lists(change: Change) -> Change:
     """Return a change in which the known values that differ only in their last index are one, with
-    lists before and after, and in which an equal tag is written once.
+    lists before and after.
     """
     documents = {document.path for document in change.documents}
     alike: dict[str, list[AttributeChange]] = {}
-    tags = set()
     for value in change.attributes:
-        joins = value.known and top_level(value.path) not in documents
-        if _PROPAGATED.fullmatch(value.path) and (value.before, value.after) == (None, True):
-            continue
+        is_whole = top_level(value.path) in documents or _TAG.fullmatch(value.path)
+        joins = value.known and not is_whole
         path = _INDEX.sub("[*]", value.path) if joins else value.path
-        if joins and _TAG.fullmatch(value.path):
-            path = common_path(value.path)
-            tag = json.dumps([path, value.before, value.after])
-            if tag in tags:
-                continue
-            tags.add(tag)
         alike.setdefault(path, []).append(value)
     attributes = tuple(
         _joined(path, values) if "[*]" in path and len(values) > 1 else replace(one, path=path)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from terradask._common.naming import counted, some
 from terradask._plans.documents import DocumentChange
-from terradask._plans.equal_changes import EqualChange, digest_of, gather
+from terradask._plans.equal_changes import (
+    EqualChange,
+    counted_resources,
+    digest_of,
+    gather,
+    gather_drift,
+)
 from terradask._plans.markdown import Section, code, escaped, fold
 from terradask._plans.policy.values import AttributeChange, top_level
 from terradask._plans.render_terminal import WORDS, gone, value_text
-from terradask._plans.report_parts import NAMED_STACKS, Rank, in_bold
-from terradask._plans.summary import Change
+from terradask._plans.report_parts import NAMED_STACKS, Rank, by_type_text, in_bold
+from terradask._plans.summary import Change, PlanSummary
 
 if TYPE_CHECKING:
     from terradask._plans.report import WorkspaceReport
@@ -46,7 +52,7 @@ def compared(report: WorkspaceReport) -> Iterator[Section]:
     blocks = [f"- {in_bold(stacks) if several else ''}{text}" for text, stacks in alike.items()]
     if together:
         paths = dict.fromkeys(code(a.path) for one in together for a in one.change.attributes)
-        what = counted(len(together), "resource")
+        what = counted_resources(together, code)
         blocks.append(f"- **{what}**: {', '.join(paths)} known after the apply\n")
     open_lines = max(_SHOWN_CHANGES - len(shown), 3)
     head = "" if shown else title
@@ -61,11 +67,12 @@ def _is_unknown(change: Change) -> bool:
 
 
 def _equal(one: EqualChange, *, several: bool) -> str:
-    each = ", ".join(f"{escaped(stack)} {number}" for stack, number in one.resources.items())
-    if len(one.resources) > NAMED_STACKS:
-        each = f"in {len(one.resources)} stacks"
+    found = one.by_stack
+    each = ", ".join(f"{escaped(stack)} {len(named)}" for stack, named in found.items())
+    if len(found) > NAMED_STACKS:
+        each = f"in {len(found)} stacks"
     of = f" ({each})" if several else ""
-    return f"- **{counted(one.number, 'resource')}**{of}: {_values_of(one)}\n"
+    return f"- **{counted_resources(one.changes, code)}**{of}: {_values_of(one)}\n"
 
 
 def _values_of(one: EqualChange) -> str:
@@ -153,14 +160,47 @@ def outputs(report: WorkspaceReport) -> Iterator[Section]:
 
 def drifted(report: WorkspaceReport) -> Iterator[Section]:
     """Yield what was changed outside Terraform."""
-    several = report.stack is None
-    blocks = []
-    for plan in report.plans:
-        of = in_bold([plan.stack]) if several else ""
-        for change in plan.summary.drift:
-            lines = [f"  - {before_after(a)}\n" for a in change.attributes]
-            blocks.append(f"- {of}{code(change.address)}{gone(change)}\n{''.join(lines)}")
+    found = [plan.summary for plan in report.plans]
+    title = "\n**Changed outside Terraform**\n\n"
+    yield from drift_sections(found, title, several=report.stack is None)
+
+
+def drift_sections(
+    summaries: Sequence[PlanSummary], title: str, *, several: bool
+) -> Iterator[Section]:
+    """Yield the values that many resources have in common once, then those of each resource, then
+    the addresses of those many.
+    """
+    gathered = gather_drift(summaries)
+    alike: dict[str, list[str]] = {}
+    for left in gathered.rest:
+        change = left.change
+        lines = [f"  - {before_after(value)}\n" for value in change.attributes]
+        text = f"{code(change.address)}{gone(change)}\n{''.join(lines)}"
+        alike.setdefault(text, []).append(left.stack)
+    blocks = [
+        *(_equal(one, several=several) for one in gathered.equal),
+        *(f"- {_of(stacks) if several else ''}{text}" for text, stacks in alike.items()),
+    ]
     shown, rest = blocks[:_SHOWN_CHANGES], blocks[_SHOWN_CHANGES:]
-    yield Section("drift", Rank.DRIFT, "\n**Changed outside Terraform**\n\n", shown, "resources")
-    summary = f"{counted(len(rest), 'more resource')} changed outside Terraform"
-    yield fold(summary, Rank.DRIFT, rest, name="more drift", what="resources")
+    yield Section("drift", Rank.DRIFT, title, shown, "changes")
+    summary = f"{counted(len(rest), 'more change')} outside Terraform"
+    yield fold(summary, Rank.DRIFT, rest, name="more drift", what="changes")
+    named = [line for one in gathered.equal for line in _places(one, several=several)]
+    many = {(left.stack, left.change.address) for one in gathered.equal for left in one.changes}
+    summary = f"The {len(many)} resources changed alike outside Terraform"
+    yield fold(summary, Rank.DRIFT, named, name="resources with equal drift", what="lines")
+
+
+def _places(one: EqualChange, *, several: bool) -> Iterator[str]:
+    """Yield all values and addresses of an equal change, a line for stacks with the same ones."""
+    alike: dict[str, list[str]] = {}
+    for stack, addresses in one.by_stack.items():
+        alike.setdefault(", ".join(by_type_text(addresses)), []).append(stack)
+    values = "; ".join(map(before_after, one.values))
+    for named, stacks in alike.items():
+        yield f"- {values}: {_of(stacks) if several else ''}{named}\n"
+
+
+def _of(stacks: Sequence[str]) -> str:
+    return in_bold(stacks, most=len(stacks))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from terradask._common.naming import counted
+from terradask._plans.equal_changes import gather_drift
 from terradask._plans.markdown import Section, code, escaped, fence, fitted, prose
-from terradask._plans.render_changes import before_after
+from terradask._plans.render_changes import drift_sections
 from terradask._plans.render_markdown import MARKDOWN_LIMIT
-from terradask._plans.render_terminal import assignment, gone
+from terradask._plans.render_terminal import assignment, equal_text, gone, named_in
 from terradask._plans.summary import PlanSummary
 from terradask_host.documents import plain_text
 
@@ -19,27 +20,35 @@ DRIFT_MARKER = "<!-- terradask drift -->"
 
 
 def drift_text(summaries: Sequence[PlanSummary]) -> str:
-    """Return the drift of several stacks, a line for each value, with the next command last."""
-    lines: list[str] = []
+    """Return the drift of several stacks, equal changes once, with the next command last."""
     drifted = [summary for summary in summaries if summary.drift]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for summary in drifted:
-        lines.append(_headline(summary))
-        for danger in summary.drift_dangers:
-            lines.append(f"! {danger.address} {danger.text}")
-            lines += [f"    {danger.command}"] if danger.command else []
-        for change in summary.drift:
-            sign = "-" if change.action == "delete" else "~"
-            lines.append(f"  {sign} {change.address}{gone(change)}")
-            lines.extend(f"      {assignment(attribute)}" for attribute in change.attributes)
-        lines.append("")
+        alike.setdefault(tuple(_lines(summary)), []).append(summary.stack)
+    lines: list[str] = []
+    for (effect, *body), stacks in alike.items():
+        each = "each " if len(stacks) > 1 else ""
+        lines += [f"{', '.join(stacks)}: {each}{effect}", *body, ""]
     lines += [f"next: {command}" for command in next_commands(drifted)]
     return plain_text("\n".join(lines))
 
 
-def _headline(summary: PlanSummary) -> str:
+def _lines(summary: PlanSummary) -> Iterator[str]:
+    """Yield one stack's drift without its name: the number of resources, dangers, values."""
     weighed = " (needs review)" if summary.drift_dangers else ""
-    number = counted(len(summary.drift), "resource")
-    return f"{summary.stack}: {number} changed outside Terraform{weighed}"
+    yield f"{counted(len(summary.drift), 'resource')} changed outside Terraform{weighed}"
+    for danger in summary.drift_dangers:
+        yield f"! {danger.address} {danger.text}"
+        if danger.command:
+            yield f"    {danger.command}"
+    gathered = gather_drift([summary])
+    for one in gathered.equal:
+        yield f"  ~ {equal_text(one)}"
+        yield f"      {named_in(one)}"
+    for left in gathered.rest:
+        sign = "-" if left.change.action == "delete" else "~"
+        yield f"  {sign} {left.change.address}{gone(left.change)}"
+        yield from (f"      {assignment(attribute)}" for attribute in left.change.attributes)
 
 
 def next_commands(summaries: Iterable[PlanSummary]) -> list[str]:
@@ -83,15 +92,9 @@ def _sections(drifted: Sequence[PlanSummary]) -> list[Section]:
         for summary in drifted
         for danger in summary.drift_dangers
     ]
-    found = [Section("dangers", 0, "\n> [!CAUTION]\n", dangers, "dangers")]
-    for summary in drifted:
-        blocks = [
-            f"- {code(change.address)}{gone(change)}\n"
-            + "".join(f"  - {before_after(a)}\n" for a in change.attributes)
-            for change in summary.drift
-        ]
-        head = f"\n**{escaped(summary.stack)}**: {counted(len(summary.drift), 'resource')}\n\n"
-        found.append(Section(f"drift of {summary.stack}", 2, head, blocks, "resources"))
     steps = [fence(next_commands(drifted))]
-    found.append(Section("next commands", 1, "\nNext:\n\n", steps, "commands"))
-    return found
+    return [
+        Section("dangers", 0, "\n> [!CAUTION]\n", dangers, "dangers"),
+        *drift_sections(drifted, "\n", several=True),
+        Section("next commands", 1, "\nNext:\n\n", steps, "commands"),
+    ]

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from terradask._common.naming import counted
 from terradask._plans.cautions import Caution
-from terradask._plans.equal_changes import ChangeIn, digest_of, gather, shared_documents
+from terradask._plans.equal_changes import (
+    ChangeIn,
+    counted_resources,
+    digest_of,
+    gather,
+    shared_documents,
+)
 from terradask._plans.markdown import Section, code, escaped, fence, fold, html_code, prose
 from terradask._plans.render_cost import cost_details
 from terradask._plans.render_terminal import WORDS, assignment, sign_of, software
@@ -124,7 +130,7 @@ def _made(summary: PlanSummary) -> Iterator[str]:
     made = gather([summary], _MADE, least=_MANY_MADE)
     if made.equal:
         yield fence(
-            f"{assignment(value)}  # in {one.number} resources"
+            f"{assignment(value)}  # in {counted_resources(one.changes)}"
             for one in made.equal
             for value in one.values
         )

@@ -13,9 +13,13 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate
-from terradask._common.naming import counted
 from terradask._plans.cautions import Caution, cautions_of
-from terradask._plans.equal_changes import gather
+from terradask._plans.equal_changes import (
+    EqualChange,
+    counted_resources,
+    gather,
+    gather_drift,
+)
 from terradask._plans.policy.values import UNKNOWN, AttributeChange, top_level
 from terradask._plans.summary import Change, PlanSummary, effect_of, values_beside_documents
 from terradask_host.documents import plain_text
@@ -175,9 +179,8 @@ def _body(shown: PlanSummary | PlanReport, *, details: bool) -> Iterator[Text]:
     yield from _block(_changes(summary, details=details))
     outputs = (Text(f"  {assignment(output)}") for output in summary.outputs)
     yield from _block(outputs, title="outputs:")
-    drift = (_change(change, details=True) for change in summary.drift)
     title = "changed outside Terraform since its last run:"
-    yield from _block(chain.from_iterable(drift), title=title)
+    yield from _block(_drift(summary), title=title)
     if report is None:
         return
     if report.cost is None or cost_changes(report):
@@ -260,18 +263,15 @@ def _changes(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
     """Yield what many resources have in common once, then each, then what follows from others."""
     gathered = gather([summary], ("update", "import"))
     for one in gathered.equal:
-        sign, style = sign_of("update")
-        values = "; ".join(map(assignment, one.values))
-        what = f" {counted(one.number, 'resource')}: {values}"
-        yield Text.assemble("  ", (sign, f"bold {style}"), (what, style))
+        yield _signed("update", equal_text(one))
     left = {one.change.address: one.change for one in gathered.rest}
-    unknown = [one for one in left.values() if not any(a.known for a in one.attributes)]
+    unknown = [one for one in gathered.rest if not any(a.known for a in one.change.attributes)]
     if len(unknown) > _ALONE and not details:
-        sign, style = sign_of("update")
-        paths = dict.fromkeys(a.path for change in unknown for a in change.attributes)
-        what = f" {counted(len(unknown), 'resource')}: known after apply: {', '.join(paths)}"
-        yield Text.assemble("  ", (sign, f"bold {style}"), (what, style))
-        left = {address: one for address, one in left.items() if one not in unknown}
+        paths = dict.fromkeys(a.path for one in unknown for a in one.change.attributes)
+        later = f"known after apply: {', '.join(paths)}"
+        yield _signed("update", f"{counted_resources(unknown)}: {later}")
+        for each in unknown:
+            del left[each.change.address]
     followers: dict[str, list[str]] = {}
     for change in summary.changes:
         if change.follows and change.action == "replace":
@@ -281,9 +281,33 @@ def _changes(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
         elif change.action not in ("update", "import"):
             yield from _change(change, details=details)
     for cause, addresses in followers.items():
-        sign, style = sign_of("replace")
-        what = f" {len(addresses)} more with {cause}: {', '.join(by_type(addresses))}"
-        yield Text.assemble("  ", (sign, f"bold {style}"), (what, style))
+        what = f"{len(addresses)} more with {cause}: {', '.join(by_type(addresses))}"
+        yield _signed("replace", what)
+
+
+def _drift(summary: PlanSummary) -> Iterator[Text]:
+    """Yield what many resources have in common once, with their addresses, then each."""
+    gathered = gather_drift([summary])
+    for one in gathered.equal:
+        yield _signed("update", equal_text(one))
+        yield Text(f"      {named_in(one)}")
+    for left in gathered.rest:
+        yield from _change(left.change, details=True)
+
+
+def _signed(action: str, what: str) -> Text:
+    sign, style = sign_of(action)
+    return Text.assemble("  ", (sign, f"bold {style}"), (f" {what}", style))
+
+
+def equal_text(one: EqualChange) -> str:
+    """Return values that change alike, after the number of resources."""
+    return f"{counted_resources(one.changes)}: {'; '.join(map(assignment, one.values))}"
+
+
+def named_in(one: EqualChange) -> str:
+    """Return the addresses of the resources with an equal change."""
+    return ", ".join(by_type(each.change.address for each in one.changes))
 
 
 def by_type(addresses: Iterable[str]) -> Iterator[str]:
