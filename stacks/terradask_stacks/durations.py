@@ -1,22 +1,20 @@
-"""Read durations as Dask does."""
+"""Read a duration in words, for advice on a setting that is a number of seconds."""
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import math
-from typing import Any
+import re
+
+_LONG = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_UNIT_SECONDS = {"": 1} | {
+    written: seconds for unit, seconds in _LONG.items() for written in (unit, f"{unit}s", unit[0])
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
-def seconds_of(value: Any) -> float | None:
-    """Return a duration in seconds: ``"20 minutes"``, a number or a `timedelta`; None if it is
-    none, or not more than 0.
+def seconds_of(text: str) -> float | None:
+    """Return the seconds of a number and a unit, ``"20 minutes"`` or ``"2h"``; None if it has
+    another form.
     """
-    from dask.utils import parse_timedelta
-
-    seconds = math.nan
-    if isinstance(value, str | int | float | datetime.timedelta) and not isinstance(value, bool):
-        # Also of an empty text, a text of blanks, and a number beyond all bounds.
-        with contextlib.suppress(LookupError, ValueError, OverflowError):
-            seconds = float(parse_timedelta(value))
-    return seconds if math.isfinite(seconds) and seconds > 0 else None
+    found = _DURATION.fullmatch(text.lower())
+    seconds = None if found is None else _UNIT_SECONDS.get(found[2])
+    return None if found is None or seconds is None else float(found[1]) * seconds

@@ -11,6 +11,7 @@ from terradask import Cluster
 from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._clusters.lifetime import parse_duration
 from terradask.errors import InvalidInput, SettingsError
+from terradask_stacks.durations import seconds_of
 from terradask_stacks.errors import Finding
 from terradask_stacks.findings import findings_of, nearest
 from terradask_stacks.settings import Settings
@@ -31,6 +32,17 @@ def refused(folder: Path, section: str, line: str) -> Finding:
     found: Finding
     (found,) = problems(write(folder, f"[{section}]\n{line}\n")).values()
     return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["30", "1.5s", "10 minutes", " 1 minute", "2h", "3 Hours", "1 day", "2 w", "500 ms", "soon"],
+)
+def test_a_text_is_advised_as_an_argument_takes_it(text: str) -> None:
+    seconds = seconds_of(text)
+    assert (seconds is None) == (text in {"500 ms", "soon"})
+    if seconds is not None:
+        assert parse_duration("timeout", text) == seconds
 
 
 def test_settings_of_all_sections_are_looked_at() -> None:

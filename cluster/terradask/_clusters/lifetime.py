@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import math
 from typing import TYPE_CHECKING, Literal
 
 from terradask.errors import InvalidInput
@@ -41,12 +43,16 @@ def parse_duration(
     """Return a duration in seconds, False for never, or None. Raises `InvalidInput`, with what is
     allowed `also`.
     """
-    from terradask_stacks.durations import seconds_of
+    from dask.utils import parse_timedelta
 
     if value is None or (value is False and never):
         return None if value is None else False
-    seconds = seconds_of(value)
-    if seconds is None:
+    seconds = math.nan
+    if isinstance(value, str | int | float | datetime.timedelta) and not isinstance(value, bool):
+        # Also of an empty text, a text of blanks, and a number beyond all bounds.
+        with contextlib.suppress(LookupError, ValueError, OverflowError):
+            seconds = float(parse_timedelta(value))
+    if not math.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(
             f"{name} is not a duration.",
             given=value,
