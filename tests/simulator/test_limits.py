@@ -110,7 +110,8 @@ def test_the_schedulers_host_cuts_a_number_and_a_load(
     assert numbers(sim, "sums")[0] == 3
     client.cancel(futures)
     reasons = [str(each.reason) for each in etl.events() if each.state == "scaled"]
-    assert sum("the workspace's limits allow 3 of " in each for each in reasons) in (1, 2)
+    # A load that pauses on a busy machine meets it anew.
+    assert sum("the workspace's limits allow 3 of " in each for each in reasons) in (1, 2, 3)
 
 
 def _slow(number: int) -> int:

@@ -319,6 +319,9 @@ def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
     condition = {
         "StringEquals": {"aws:RequestTag/a": ["b", "c"]},
         "Null": {"aws:TagKeys": "false", "autoscaling:MaxSize": "true"},
+        "ForAnyValue:StringEquals": {"aws:TagKeys": "a", "aws:CalledVia": ["x", "y"]},
+        "ForAnyValue:StringLike": {"aws:TagKeys": "z"},
+        "ForAllValues:StringNotEquals": {"aws:TagKeys": "no"},
     }
     statements = [
         allow("Make", [f"ec2:Create{n}" for n in range(60)], ["arn:1", "arn:2"], condition),
@@ -331,7 +334,8 @@ def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
     assert first.context == {
         "aws:RequestedRegion": ("string", "eu-west-1"),
         "aws:RequestTag/a": ("string", "b"),
-        "aws:TagKeys": ("stringList", "any"),
+        "aws:TagKeys": ("stringList", "any", "a", "z"),
+        "aws:CalledVia": ("stringList", "x"),
     }
 
 

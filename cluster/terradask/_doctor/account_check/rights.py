@@ -60,8 +60,8 @@ class Question:
     actions: tuple[str, ...]
     #: Of several kinds: each action applies to at least one.
     resources: tuple[str, ...]
-    #: Condition key -> its type in the simulator, and its value.
-    context: Mapping[str, tuple[str, str]]
+    #: Condition key -> its type in the simulator, and its values.
+    context: Mapping[str, tuple[str, ...]]
     #: The statement that allows them.
     statement: Statement
 
@@ -81,7 +81,7 @@ def questions(
     for one in statements:
         if one["Effect"] != "Allow":
             continue
-        context = dict(_context(one.get("Condition", {})))
+        context = _context(one.get("Condition", {}))
         resources = tuple(listed(one["Resource"]))
         actions = [action for action in listed(one["Action"]) if "*" not in action]
         writes = [action for action in actions if action == _WRITE]
@@ -96,7 +96,7 @@ def questions(
                 )
 
 
-def _encryption(resource: str, keys: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+def _encryption(resource: str, keys: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
     bucket = resource.partition("/")[0]
     if bucket not in keys:
         return {}
@@ -106,15 +106,22 @@ def _encryption(resource: str, keys: Mapping[str, str | None]) -> dict[str, tupl
     return {_ENCRYPTION: ("string", "aws:kms"), _KEY: ("string", key)}
 
 
-def _context(condition: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield condition keys with values that satisfy a condition."""
-    for key, value in condition.get("Null", {}).items():
-        if value == "false":
-            # Whichever value it has.
-            yield key, ("stringList" if key == "aws:TagKeys" else "string", "any")
-    for operator, kind in _OPERATORS.items():
-        for key, value in condition.get(operator, {}).items():
-            yield key, (kind, str(listed(value)[0]))
+def _context(condition: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return condition keys with values that satisfy a condition."""
+    # Whichever value it has.
+    found: dict[str, tuple[str, ...]] = {
+        key: ("stringList" if key == "aws:TagKeys" else "string", "any")
+        for key, value in condition.get("Null", {}).items()
+        if value == "false"
+    }
+    for operator, keys in condition.items():
+        for key, value in keys.items():
+            first = str(listed(value)[0])
+            if operator in _OPERATORS:
+                found[key] = (_OPERATORS[operator], first)
+            elif operator.startswith("ForAnyValue:"):
+                found[key] = (*found.get(key, ("stringList",)), first)
+    return found
 
 
 @dataclass(frozen=True)
@@ -295,8 +302,8 @@ def _verdicts(client: Any, source: str, question: Question) -> dict[str, str]:
 
 def _asked(client: Any, operation: str, question: Question, **whose: Any) -> Iterator[Answer]:
     context = [
-        {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": kind}
-        for key, (kind, value) in question.context.items()
+        {"ContextKeyName": key, "ContextKeyValues": values, "ContextKeyType": kind}
+        for key, (kind, *values) in question.context.items()
     ]
     results = listed_pages(
         client,
