@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from terradask_stacks.durations import seconds_of
 from terradask_stacks.errors import Finding
 from terradask_stacks.toml_values import toml_text
 
@@ -43,6 +43,13 @@ _LIMIT_WORDS = {
 
 #: The end of the names of settings that are durations.
 _SECONDS = "_seconds"
+_LONG_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_UNIT_SECONDS = {"": 1} | {
+    written: seconds
+    for unit, seconds in _LONG_UNITS.items()
+    for written in (unit, f"{unit}s", unit[0])
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -62,6 +69,15 @@ def did_you_mean(near: str, given: Any) -> str:
     """
     seconds = seconds_of(given) if near.endswith(_SECONDS) and isinstance(given, str) else None
     return f"did you mean {near}{'' if seconds is None else f' = {_shown(seconds)}'}?"
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds of a number and a unit, ``"20 minutes"`` or ``"2h"``; None if it has
+    another form.
+    """
+    found = _DURATION.fullmatch(text.lower())
+    seconds = None if found is None else _UNIT_SECONDS.get(found[2])
+    return None if found is None or seconds is None else float(found[1]) * seconds
 
 
 def findings_of(

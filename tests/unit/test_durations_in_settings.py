@@ -11,9 +11,8 @@ from terradask import Cluster
 from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._clusters.lifetime import parse_duration
 from terradask.errors import InvalidInput, SettingsError
-from terradask_stacks.durations import seconds_of
 from terradask_stacks.errors import Finding
-from terradask_stacks.findings import findings_of, nearest
+from terradask_stacks.findings import findings_of, nearest, seconds_of
 from terradask_stacks.settings import Settings
 from terradask_stacks.settings.cluster import MOST_PATIENCE_SECONDS
 

@@ -32,6 +32,7 @@ from terradask._doctor.account_check.place import (
     environment,
     role_name,
 )
+from terradask._doctor.account_check.rights import IAM_LISTS
 from terradask._doctor.account_check.steps import Step, StepResult
 from terradask._observe.instances import find_instances
 from terradask._terraform.state.bucket import make_state_bucket
@@ -278,20 +279,10 @@ def leftovers(workspace: Workspace) -> list[str]:
         if describe_secret(aws.client("secretsmanager"), secret.id) is not None:
             left.append(f"secret {secret.id}")
     begins = f"{workspace.settings.network.role_name_prefix}{resource_name(name, '')}"
-    for method, kind, listing, key, question in (
-        ("list_roles", "role", "Roles", "RoleName", {}),
-        ("list_policies", "policy", "Policies", "PolicyName", {"Scope": "Local"}),
-        (
-            "list_instance_profiles",
-            "instance profile",
-            "InstanceProfiles",
-            "InstanceProfileName",
-            {},
-        ),
-    ):
+    for method, (kind, listing, key, request) in IAM_LISTS.items():
         left += [
             f"{kind} {one[key]}"
-            for one in listed(aws.client("iam"), method, listing, **question)
+            for one in listed(aws.client("iam"), method, listing, **request)
             if one[key].startswith((begins, resource_name(name, "")))
         ]
     return sorted(left)

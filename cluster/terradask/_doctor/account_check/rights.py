@@ -46,10 +46,16 @@ _OF_THE_ROLE = (
 _OF_ITS_POLICIES = ("iam:CreatePolicy", "iam:DeletePolicy", "iam:TagPolicy")
 #: Lists of IAM in which the check looks for what it leaves, which concern no resource: a caller who
 #: may not use the simulator, as with AWS's PowerUserAccess, is refused here.
-_LISTS: Mapping[str, Mapping[str, Any]] = {
-    "list_policies": {"Scope": "Local", "MaxItems": 1},
-    "list_roles": {"MaxItems": 1},
-    "list_instance_profiles": {"MaxItems": 1},
+#: Call -> what it lists, the answer's list, its names, and more of the request.
+IAM_LISTS: Mapping[str, tuple[str, str, str, Mapping[str, str]]] = {
+    "list_policies": ("policy", "Policies", "PolicyName", {"Scope": "Local"}),
+    "list_roles": ("role", "Roles", "RoleName", {}),
+    "list_instance_profiles": (
+        "instance profile",
+        "InstanceProfiles",
+        "InstanceProfileName",
+        {},
+    ),
 }
 
 
@@ -202,7 +208,7 @@ def needed(scope: CallerScope) -> list[Statement]:
 
 def _lists() -> Iterator[str]:
     """Yield the actions that look for what a check leaves."""
-    yield from (f"iam:{_action(call)}" for call in sorted(_LISTS))
+    yield from (f"iam:{_action(call)}" for call in sorted(IAM_LISTS))
     for kind in KINDS.values():
         if isinstance(kind.find, Listed):
             yield f"ec2:{_action(kind.find.call)}"
@@ -215,9 +221,9 @@ def _action(call: str) -> str:
 def _refused_lists(client: Any) -> list[str]:
     """Return the lists of IAM that are refused."""
     refused = []
-    for method, asked in _LISTS.items():
+    for method, (*_, request) in IAM_LISTS.items():
         try:
-            getattr(client, method)(**asked)
+            getattr(client, method)(**request, MaxItems=1)
         except AccessDenied as error:
             refused.append(error.action)
     return refused
